@@ -20,6 +20,7 @@ mod due;
 pub mod follow;
 pub mod order;
 mod schedule;
+mod syncing;
 mod thread;
 
 use fsage_core::{Op, OpFlags, OpKind};
@@ -351,6 +352,22 @@ mod tests {
         }
         let (_, waited, _) = case.ends();
         assert!((95_000.0..100_000.0).contains(&waited), "{waited}");
+    }
+
+    /// Two threads flush a file at once: one writes it, the other has nothing to write and waits for that.
+    #[test]
+    fn who_flushes_a_file_that_is_being_flushed_waits_for_it() {
+        for in_memory in [false, true] {
+            let mut case = Case::on(None, in_memory).two();
+            for (tid, device) in [(1, 1000.0), (2, 0.0)] {
+                let mut op = Op::new(OpKind::Fsync, Pid(tid), Tid(tid), 1);
+                op.latency_ns = Some(1);
+                case.push(&op, 10.0, device);
+            }
+            case.op(2, 2, 1, 10.0, 0.0);
+            let (elapsed, waited, _) = case.ends();
+            assert_eq!((elapsed, waited), (1021.0, 1000.0), "{in_memory}");
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ use fsage_core::OpKind;
 use super::contention::Contention;
 use super::device::Device;
 use super::due::{Due, What};
+use super::syncing::Syncing;
 use super::thread::{Item, Stage, State, Thread};
 use crate::cost::ledger::Latency;
 use crate::cost::{Machine, SystemVector};
@@ -66,6 +67,7 @@ pub(super) struct Schedule {
     starved: Vec<usize>,
     contention: Option<Contention>,
     device: Device,
+    syncing: Syncing,
     /// For the device, and because others were in calls of the kind.
     pub waits: Waits,
     /// For a processor.
@@ -90,6 +92,7 @@ impl Schedule {
             starved: Vec::new(),
             contention: Contention::of(vector),
             device: Device::of(vector),
+            syncing: Syncing::default(),
             waits: [0.0; OpKind::ALL.len()],
             queued: [0.0; OpKind::ALL.len()],
             end_ns: 0,
@@ -277,15 +280,20 @@ impl Schedule {
             }
             What::Arrives(slot) => {
                 let thread = self.threads.get(slot);
-                let Some((kind, asked)) =
-                    thread.and_then(|t| Some((t.now.as_ref()?.kind, t.asked)))
+                let Some((item, asked)) = thread.and_then(|t| Some((t.now.as_ref()?, t.asked)))
                 else {
                     return;
                 };
+                let what = (item.kind, item.place);
+                let others = self.syncing.until(item, due.at);
                 // Who serves others has what they asked for meanwhile.
                 let behind = thread.filter(|t| t.serves).map_or(0, |t| t.queue.len());
-                let done = self.device.serve(slot, kind, (asked, behind), due.at);
-                self.plan(done, What::Ready(slot));
+                let mut done = due.at;
+                if asked.device_ns > 0 {
+                    done = self.device.serve(slot, what.0, (asked, behind), due.at);
+                    self.syncing.note(what, due.at, done);
+                }
+                self.plan(done.max(others), What::Ready(slot));
             }
             What::Gone(slot) => {
                 self.device.ended(slot);
@@ -365,10 +373,19 @@ impl Schedule {
                     thread.asked = asked;
                     if asked.device_ns > 0 {
                         thread.stage = Stage::Finish;
+                        let done = at.saturating_add(asked.device_ns);
+                        if let Some(item) = &thread.now {
+                            self.syncing.note((item.kind, item.place), at, done);
+                        }
                         if self.machine.in_memory {
-                            let done = at.saturating_add(asked.device_ns);
                             return self.plan(done, What::Free(Some(slot)));
                         }
+                        self.plan(at, What::Arrives(slot));
+                        return self.plan(at, What::Free(None));
+                    }
+                    let others = thread.now.as_ref();
+                    if others.is_some_and(|item| self.syncing.until(item, at) > at) {
+                        thread.stage = Stage::Finish;
                         self.plan(at, What::Arrives(slot));
                         return self.plan(at, What::Free(None));
                     }
