@@ -102,6 +102,8 @@ pub(crate) struct Request {
     pub end: u64,
     pub waits: bool,
     pub near: bool,
+    /// Whether the kernel asked for it before the program did.
+    pub ahead: bool,
 }
 
 /// Where the data of a request is.
@@ -183,6 +185,11 @@ impl Drive {
         self.rest(now_ns);
         let place = self.at.and_then(|at| self.places.get(at))?;
         (place.of == of).then(|| place.end.abs_diff(first))
+    }
+
+    /// How long it reads on at most while nobody asks.
+    pub fn reads_on_ns(&self) -> f64 {
+        self.passing_ns(self.figures.ahead_bytes)
     }
 
     /// How long so many bytes take to pass under the arm, in nanoseconds.

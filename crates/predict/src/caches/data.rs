@@ -243,6 +243,9 @@ impl View {
             let next = self.next_listed(step, ino, offset);
             let ino = self.placed(step, ino);
             let found = self.ask_data(step, ino, (offset, length), Relation::Sequential, next);
+            if let Some(request) = &mut self.request {
+                request.ahead = true;
+            }
             self.note_data(step, ino, (offset, length), next);
             if found != Some(Found::Held) {
                 self.charge_jumps(step, ino, (offset, length), 0, charges);

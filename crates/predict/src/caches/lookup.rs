@@ -352,6 +352,7 @@ impl View {
             end: first.saturating_add(PAGE_BYTES),
             waits: true,
             near,
+            ahead: false,
         });
     }
 

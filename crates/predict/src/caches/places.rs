@@ -153,6 +153,7 @@ impl View {
             end: place.1,
             waits: false,
             near: false,
+            ahead: false,
         });
         let found = drive.ask(of, place, now_ns, until_ns);
         // What follows within a file came with what was asked for before it; others' requests come while one waits.

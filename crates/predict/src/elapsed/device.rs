@@ -67,6 +67,8 @@ pub(super) struct Device {
     /// What was rounded off so far.
     rest: Rest,
     pub free_at: u64,
+    /// How long it has worked so far.
+    pub worked_ns: f64,
     /// When it has done all requests but those of fsync's kind.
     others_done: u64,
     commits: Commits,
@@ -96,6 +98,7 @@ impl Device {
             ahead_ns: Vec::new(),
             rest: Rest::default(),
             free_at: 0,
+            worked_ns: 0.0,
             others_done: 0,
             commits: Commits::of(vector, access_ns(vector)),
             others: Queue::of(vector, "SC_RR_D"),
@@ -117,6 +120,11 @@ impl Device {
         }
     }
 
+    /// For how long it reads ahead at most while nobody asks: as far as a drive does.
+    pub fn reads_ahead_ns(&self) -> f64 {
+        self.drive.as_ref().map_or(0.0, Drive::reads_on_ns)
+    }
+
     /// What of a request a device in memory needs for it that comes right after another one.
     pub fn behind_others(&self, kind: OpKind) -> f64 {
         if kind == OpKind::Write {
@@ -129,6 +137,7 @@ impl Device {
     /// An operation of the only thread that does anything, from its beginning to its end.
     pub fn alone(&mut self, item: &Item, (begins, ends): (u64, u64)) {
         self.free_at = self.free_at.max(ends);
+        self.worked_ns += item.latency.device_ns;
         if let Some(drive) = &mut self.drive {
             match item.request {
                 Some(r) => {
@@ -283,6 +292,7 @@ impl Device {
         self.takes_turn(slot, at);
         if syncs {
             let done = self.commits.sync(asked.device_ns, at, self.others_done);
+            self.worked_ns += done.saturating_sub(at.max(self.free_at)) as f64;
             self.busy_until(done);
             return done;
         }
@@ -295,6 +305,7 @@ impl Device {
             self.rest
                 .scaled(asked.device_ns.max(asked.moved_ns), factor)
         };
+        self.worked_ns += charge as f64;
         let from = self.others_done.max(at);
         let begins = self.commits.between(from, at);
         self.others_done = begins.unwrap_or(from).saturating_add(charge);
@@ -506,6 +517,7 @@ mod tests {
             end: (kib + 4) << 10,
             waits: true,
             near: true,
+            ahead: false,
         };
         let asked = device.ask(slot, (charges(2e5, 0.0), Some(request)), at);
         let done = device.serve(slot, OpKind::Read, (asked, 0), at);
@@ -540,6 +552,7 @@ mod tests {
             end: (kib + 4) << 10,
             waits: true,
             near: false,
+            ahead: false,
         };
         let mut device = device(&[
             ("RFO", 5e6),

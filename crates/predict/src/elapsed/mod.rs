@@ -10,8 +10,9 @@
 //! all this out (Smith 2001, 4.4.5.6).
 //!
 //! * [`follow`]: what the trace says of its threads. [`order`]: names that keep them out. `schedule`: the machine. `device`: what it serves.
-//!   `awaiting`: who waits for whom there. `contention`: calls at once.
+//!   `ahead`: what comes before somebody asks. `awaiting`: who waits for whom there. `contention`: calls at once.
 
+mod ahead;
 mod awaiting;
 mod commits;
 mod contention;

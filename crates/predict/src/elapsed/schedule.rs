@@ -18,6 +18,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use fsage_core::OpKind;
 
+use super::ahead::Ahead;
 use super::contention::Contention;
 use super::device::Device;
 use super::due::{Due, What};
@@ -174,14 +175,22 @@ impl Schedule {
             return false;
         };
         let pause = item.sleep_ns.saturating_add(item.think_ns);
-        let call = thread.rest.whole(item.latency.total_ns);
         let begins = at.saturating_add(pause);
+        let came_ns = came_ahead(&mut thread.ahead, item, begins, &self.device);
+        let call = thread.rest.whole(item.latency.total_ns - came_ns);
         *at = begins.saturating_add(call);
         let at = *at;
         thread.completes(at, at);
         self.now = at;
         self.end_ns = self.end_ns.max(at);
         self.device.alone(item, (begins, at));
+        if is_ahead(item) {
+            self.device.worked_ns -= came_ns;
+            thread.ahead.ends(at, self.device.worked_ns);
+            if item.charged {
+                add(&mut self.waits, item.kind, -came_ns);
+            }
+        }
         true
     }
 
@@ -504,8 +513,14 @@ impl Schedule {
             return;
         };
         thread.stage = Stage::Memory;
-        let Some(item) = &thread.now else { return };
+        let Some(item) = &mut thread.now else { return };
         thread.began = item.asked_at.unwrap_or(at);
+        let came_ns = came_ahead(&mut thread.ahead, item, at, &self.device);
+        item.latency.total_ns -= came_ns;
+        item.latency.device_ns -= came_ns;
+        if item.charged && came_ns > 0.0 {
+            add(&mut self.waits, item.kind, -came_ns);
+        }
         let stretch = match &mut self.contention {
             Some(contention) if several => {
                 let alone_ns = item.latency.memory_ns();
@@ -538,6 +553,9 @@ impl Schedule {
             return false;
         };
         self.end_ns = self.end_ns.max(at);
+        if is_ahead(&item) {
+            thread.ahead.ends(at, self.device.worked_ns);
+        }
         if item.charged {
             // Less than nothing where the device was faster.
             let least = if self.device.gains(item.kind) {
@@ -576,6 +594,20 @@ impl Schedule {
         for wake in came.collect::<Vec<_>>() {
             self.came(wake.slot, at.saturating_add(wake.lag_ns));
         }
+    }
+}
+
+/// Whether a drive is asked for what the kernel asks for ahead.
+fn is_ahead(item: &Item) -> bool {
+    item.request.is_some_and(|request| request.ahead)
+}
+
+/// What of an operation at `at` has come already.
+fn came_ahead(ahead: &mut Ahead, item: &Item, at: u64, device: &Device) -> f64 {
+    if is_ahead(item) {
+        ahead.came_ns(item.latency, at, device.worked_ns, device.reads_ahead_ns())
+    } else {
+        0.0
     }
 }
 

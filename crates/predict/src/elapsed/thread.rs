@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use fsage_core::OpKind;
 
+use super::ahead::Ahead;
 use super::device::Asked;
 use super::follow::{Awaits, Pieces, Wake};
 use crate::cost::ledger::Latency;
@@ -133,6 +134,8 @@ pub(super) struct Thread {
     pub completed: u64,
     /// When the last of its operations ended.
     pub ends: VecDeque<u64>,
+    /// How it reads on.
+    pub ahead: Ahead,
 }
 
 impl Thread {
