@@ -13,7 +13,7 @@ pub const NO_TIME: &str = "no time left";
 
 /// Procedures by what they are worth to a prediction: what nearly every workload does, then what costs
 /// most where it is done, then the rest.
-const BY_VALUE: [&str; 45] = [
+const BY_VALUE: [&str; 46] = [
     "empty call",
     "block sizes",
     "cached lookups",
@@ -56,6 +56,7 @@ const BY_VALUE: [&str; 45] = [
     "several threads",
     "uncached reads by distance",
     "lookups by directory size",
+    "changes without room",
     "slowdown by blocks written",
     "slowdown by creates",
     "dirty throttling",

@@ -3,12 +3,23 @@
 //! Below half of the threshold nothing is written back in the time that matters here (expiry takes
 //! tens of seconds); above it the device works on it at the rate at which throttled writers proceed;
 //! from the threshold on a writer goes no faster than that.
+//!
+//! Changes of names are kept in memory as well, until everything is made stable. Where there is little room for what
+//! they become on the device, each waits for some from a number of them on.
+
+use fsage_core::OpKind;
+
+use super::{Passing, View};
+use crate::cost::{Charge, Stem};
+use crate::namespace::Action;
 
 /// Dirty data in KiB at a moment of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Dirty {
     kib: f64,
     at_ns: u64,
+    /// Changes of names since everything was stable.
+    changes: u64,
 }
 
 impl Dirty {
@@ -31,6 +42,40 @@ impl Dirty {
     /// All of it, or so much, is written or not needed any more.
     pub fn less(&mut self, kib: f64) {
         self.kib = (self.kib - kib).max(0.0);
+    }
+
+    /// Everything is stable.
+    pub fn settled(&mut self) {
+        self.changes = 0;
+    }
+}
+
+/// Whether a call changes names.
+fn changes_names(kind: OpKind, action: Action) -> bool {
+    match action {
+        Action::Open { created, .. } => created,
+        Action::Unlink { .. } | Action::Rmdir { .. } | Action::Rename { .. } => true,
+        Action::Plain => matches!(
+            kind,
+            OpKind::Mkdir | OpKind::Mknod | OpKind::Symlink | OpKind::Link
+        ),
+        _ => false,
+    }
+}
+
+impl View {
+    /// Charges what a change of names waits for room.
+    #[inline]
+    pub(super) fn wait_for_room(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
+        let Some(most) = self.sizes.room_changes else {
+            return;
+        };
+        if changes_names(step.op.kind, step.resolved.action) {
+            self.dirty.changes += 1;
+            if self.dirty.changes > most {
+                charges.push(Charge::once(Stem::Mtw, step.gap));
+            }
+        }
     }
 }
 
