@@ -10,7 +10,7 @@ use crate::registry::Procedure;
 pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
     name: "changes without room",
     stems: &["MTH", "MTW"],
-    share: (10, 20),
+    share: (30, 20),
     run: changes,
 }];
 
@@ -128,7 +128,8 @@ mod tests {
     #[test]
     fn what_a_change_waits_is_told_from_the_first_wait_on() {
         let call = 10_000.0;
-        let waiting = |every: usize| move |n: usize| if n % every == 0 { 40e6 } else { call };
+        let waiting =
+            |every: usize| move |n: usize| if n.is_multiple_of(every) { 40e6 } else { call };
         // Thirty fit; of those behind one of twenty waits 40 ms.
         let took: Vec<f64> = std::iter::repeat_n(call, 30)
             .chain((0..401).map(waiting(20)))
