@@ -651,7 +651,7 @@ fn what_lies_where_tells_in_which_turns_it_was_written_and_what_was_gone_by_then
     });
     assert_eq!(
         calls.join(" "),
-        "d3 -old c8 log1 ! .short-016 ! a2 ! b2 ! a2 b2 log1 -.short-0",
+        "d3 -old c8 ! log1 ! .short-016 ! a2 ! b2 ! a2 b2 log1 -.short-0",
         "each in its turn"
     );
 }

@@ -532,6 +532,9 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
         throttle: size("DTH")
             .zip(vector.named("DTR").map(|e| e.value as u64))
             .filter(|&(most, rate)| most > 0 && rate > 0),
+        room_changes: size("MTH")
+            .zip(vector.named("MTW").map(|e| e.value as u64))
+            .filter(|&(most, each_ns)| most > 0 && each_ns > 0),
         write_kib_per_s: write_ns(vector).map_or(0, |ns| power_of_two(1e9 / ns)),
         seeks: !vector.machine.in_memory && !vector.machine.deviceless,
         place_ns: place_ns(vector),

@@ -1220,6 +1220,39 @@ fn writers_past_the_threshold_wait_for_the_device() {
 }
 
 #[test]
+fn changes_of_names_past_what_there_is_room_for_wait() {
+    let room = |metrics: &[(&str, f64)]| {
+        let mut s = Script::default();
+        for i in 0..3 {
+            s.open(&format!("/f{i}"), CREATE, 3);
+            s.fd(OpKind::Close, 3);
+        }
+        s.name(OpKind::Unlink, "/f0");
+        s.open("/f0", CREATE, 3);
+        s.open("/f3", CREATE, 4);
+        s.op(OpKind::Sync);
+        s.name(OpKind::Unlink, "/f1");
+        let mut notes = Notes::default();
+        let mut predictor = Predictor::new(Options::default(), vec![common::system("s", metrics)]);
+        for op in &s.ops {
+            predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+        }
+        let waits = |vector: &Vec<(String, f64)>| vector.iter().any(|(name, _)| name == "MTW");
+        let waited: Vec<bool> = notes.0.iter().map(|(vector, ..)| waits(vector)).collect();
+        waited
+    };
+    // Two fit, and the third waits. One that goes makes room for one more, and after a sync there is room again.
+    let waited = room(&[("CR", 10.0), ("MTH", 2.0), ("MTW", 80_000.0)]);
+    assert_eq!(
+        waited,
+        [
+            false, false, false, false, true, false, false, false, true, false, false
+        ]
+    );
+    assert!(!room(&[("CR", 10.0), ("MTH", 2.0)]).contains(&true));
+}
+
+#[test]
 fn what_if_tells_the_elapsed_time_too() {
     let mut s = Script::default();
     s.open("/f", CREATE, 3);

@@ -13,7 +13,7 @@ pub const NO_TIME: &str = "no time left";
 
 /// Procedures by what they are worth to a prediction: what nearly every workload does, then what costs
 /// most where it is done, then the rest.
-const BY_VALUE: [&str; 45] = [
+const BY_VALUE: [&str; 46] = [
     "empty call",
     "block sizes",
     "cached lookups",
@@ -36,6 +36,7 @@ const BY_VALUE: [&str; 45] = [
     "truncation",
     "copies that share blocks",
     "writes to uncached files",
+    "changes without room",
     "slowdown by bytes written",
     "cold directories",
     "cold files of several threads",

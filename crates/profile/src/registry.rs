@@ -43,6 +43,7 @@ pub(crate) fn procedures() -> Vec<&'static Procedure> {
         group::scaling::PROCEDURES,
         group::writeback::PROCEDURES,
         group::caches::PROCEDURES,
+        group::changes::PROCEDURES,
     ]
     .into_iter()
     .flatten()

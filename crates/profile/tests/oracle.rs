@@ -424,6 +424,8 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
         "DTR",
         "a file's dirty pages are written together: the rate falls and rises",
     ),
+    ("MTH", "no call waits for room"),
+    ("MTW", "no call waits for room"),
     (
         "LUS_NC",
         "which names share blocks of directories and inodes is the order's chance",

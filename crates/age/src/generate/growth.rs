@@ -28,10 +28,19 @@ pub struct Piece {
     pub to: u64,
     /// When it was written.
     pub ns: u64,
+    /// When its file was written last.
+    pub until_ns: u64,
     /// Where it begins on the device and where it ends; 0 where unknown.
     pub place: (u64, u64),
     /// In which order at the same time: that of the device.
     pub turn: u64,
+}
+
+impl Piece {
+    /// What names it among all of a night.
+    pub fn key(&self) -> (u64, u64) {
+        (self.ino, self.to)
+    }
 }
 
 /// The most of a hole between two pieces that is taken for a file which lay there.
@@ -136,6 +145,36 @@ impl Places {
         }
     }
 
+    /// What lay between pieces of two files that were written one after the other and is gone by now, bytes: a file
+    /// system goes on behind what it gave last, and passes over only what is in the way.
+    pub fn between(&self, pieces: &[Piece]) -> Vec<(Piece, Piece, u64)> {
+        let mut placed: Vec<Piece> = pieces.iter().filter(|p| p.place.1 > 0).copied().collect();
+        placed.sort_unstable_by_key(|p| p.place);
+        let pairs = placed.windows(2).filter_map(|pair| {
+            let [a, b] = *pair else { return None };
+            // Files that were open at once may have got their blocks in either order.
+            let in_turn = a.ino != b.ino && b.until_ns >= a.ns;
+            let bytes = self.gone((a.place.1, b.place.0));
+            (in_turn && bytes > 0).then_some((a, b, bytes))
+        });
+        pairs.collect()
+    }
+
+    /// How much of a free part, from its begin on, was a file's that neither night has.
+    fn gone(&self, (from, to): (u64, u64)) -> u64 {
+        let behind = |parts: &[(u64, u64)]| parts.partition_point(|&(_, end)| end <= from);
+        let next = self.after.get(behind(&self.after));
+        if to <= from || next.is_some_and(|&(begin, _)| begin < to) {
+            return 0;
+        }
+        // A file of the night before that reaches beyond had gone when others got its blocks; any other may have been
+        // in the way itself.
+        let old = self.before.get(behind(&self.before)..).unwrap_or_default();
+        let mut within = old.iter().take_while(|&&(begin, _)| begin < to);
+        let first = within.find(|&&(begin, end)| begin >= from && end <= to);
+        HOLE_BYTES.min(first.map_or(to, |&(begin, _)| begin) - from)
+    }
+
     /// Notes when the blocks behind a file's first `from` bytes were written, and what was in the way then.
     pub fn written(&mut self, inode: &Inode, from: u64, pieces: &[Piece]) {
         let mut pieces = pieces.iter().peekable();
@@ -213,4 +252,83 @@ pub fn between(busy: &[u64], (from_ns, to_ns): (u64, u64), share: f64) -> u64 {
     let even = from_ns + (to_ns.saturating_sub(from_ns) as f64 * share) as u64;
     let known = busy.get(at).copied().filter(|_| count > 2);
     known.unwrap_or(even).clamp(from_ns, to_ns.max(from_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A night after which `files` lie there, by blocks, one extent each; `before` are the parts of the night before.
+    fn places(before: &[(u64, u64)], files: &[(u64, u64)]) -> Places {
+        let mut after: Vec<(u64, u64)> = files.iter().map(|f| (f.0 * 4096, f.1 * 4096)).collect();
+        after.sort_unstable();
+        Places {
+            before: before.iter().map(|b| (b.0 * 4096, b.1 * 4096)).collect(),
+            since: Vec::new(),
+            after,
+            kept: Vec::new(),
+            block_bytes: 4096,
+        }
+    }
+
+    fn piece(ino: u64, (from, to): (u64, u64), ns: u64, until_ns: u64) -> Piece {
+        Piece {
+            ino,
+            to: (to - from) * 4096,
+            ns,
+            until_ns,
+            place: (from * 4096, to * 4096),
+            ..Piece::default()
+        }
+    }
+
+    fn found(places: &Places, pieces: &[Piece]) -> Vec<(u64, u64, u64)> {
+        let between = places.between(pieces).into_iter();
+        between
+            .map(|(a, b, bytes)| (a.ino, b.ino, bytes / 4096))
+            .collect()
+    }
+
+    #[test]
+    fn what_lay_between_files_that_were_written_in_turn_is_told() {
+        let files = [(100, 104), (106, 108), (108, 109), (200, 201)];
+        let pieces = [
+            piece(3, (108, 109), 30, 30),
+            piece(1, (100, 104), 10, 10),
+            piece(2, (106, 108), 20, 20),
+            piece(4, (200, 201), 40, 40),
+        ];
+        // Two blocks behind the first, none behind the second, and as much as a file of that kind has behind the third.
+        assert_eq!(
+            found(&places(&[], &files), &pieces),
+            [(1, 2, 2), (3, 4, 16)]
+        );
+        // A file that was there the night before may have been in the way, and one that is there now was.
+        assert_eq!(
+            found(&places(&[(105, 106), (109, 120)], &files), &pieces),
+            [(1, 2, 1)]
+        );
+        let mut more = files.to_vec();
+        more.push((104, 105));
+        assert_eq!(found(&places(&[], &more), &pieces), [(3, 4, 16)]);
+        // One whose blocks others got on either side was not.
+        let old = [(90, 110), (110, 300)];
+        assert_eq!(
+            found(&places(&old, &files), &pieces),
+            [(1, 2, 2), (3, 4, 16)]
+        );
+    }
+
+    #[test]
+    fn what_was_written_before_leaves_nothing_behind_a_later_one() {
+        let files = [(100, 104), (106, 108)];
+        let (late, early) = ((100, 104), (106, 108));
+        let of = |until_ns| [piece(1, late, 50, 60), piece(2, early, 10, until_ns)];
+        assert_eq!(found(&places(&[], &files), &of(40)), []);
+        // It was still being written then.
+        assert_eq!(found(&places(&[], &files), &of(55)), [(1, 2, 2)]);
+        // Parts of one file are told by `hole`.
+        let same = [piece(1, (100, 104), 10, 10), piece(1, (106, 108), 20, 20)];
+        assert_eq!(found(&places(&[], &files), &same), []);
+    }
 }

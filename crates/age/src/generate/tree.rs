@@ -29,6 +29,8 @@ pub struct AgedTree {
     pub aside: Vec<u64>,
     /// With how many bytes files are made that grow on later that day.
     pub begun: FxHashMap<u64, u64>,
+    /// Files and how far they are written when they are written out at once.
+    pub written_out: FxHashSet<(u64, u64)>,
 }
 
 type Done = Result<(), GenerateError>;
@@ -119,7 +121,15 @@ impl AgedTree {
         for name in inode.names.iter().skip(1) {
             self.add_name(ino, name, next, out)?;
         }
-        begun.map_or(Ok(()), |_| out.fsync(&self.path(ino)))
+        self.write_out(ino, data, out)
+    }
+
+    /// What is written to other files before it goes on lies behind it.
+    fn write_out(&self, ino: u64, to: u64, out: &mut Emitter<'_>) -> Done {
+        if self.written_out.contains(&(ino, to)) {
+            out.fsync(&self.path(ino))?;
+        }
+        Ok(())
     }
 
     /// The file that the new one takes the name of: both were there at once, so it was renamed over.
@@ -279,10 +289,9 @@ impl AgedTree {
             out.append(&path, old, to)?;
         }
         if last {
-            return hole(&path, to, inode.size, out);
+            hole(&path, to, inode.size, out)?;
         }
-        // What is written to other files before it goes on lies between.
-        out.fsync(&path)
+        self.write_out(ino, to, out)
     }
 
     /// Removes all its names, and it with them.

@@ -133,6 +133,7 @@ impl<'s> Walk<'s> {
         }
         self.laid.clear();
         self.tree.begun.clear();
+        self.tree.written_out.clear();
         Ok(())
     }
 
@@ -239,6 +240,7 @@ impl<'s> Walk<'s> {
             // A new file's first piece is there from its birth on; what is added comes by and by.
             let before = usize::from(how == How::Add);
             let share = (nth + before) as f64 / (last + before).max(1) as f64;
+            piece.until_ns = written_ns;
             piece.how = if nth == 0 { how } else { How::Add };
             piece.ns = match how {
                 How::Anew => written_ns,
@@ -269,18 +271,10 @@ impl<'s> Walk<'s> {
             }
             for pair in of_file.windows(2) {
                 let [a, b] = pair else { continue };
-                let size = places.hole(a);
-                let dir = next.inodes.get(&a.ino).and_then(|i| i.names.first());
-                if let (Some((dir, _)), 1..) = (dir, size) {
-                    let laid = Laid {
-                        dir: *dir,
-                        made_ns: a.ns,
-                        gone_ns: b.ns,
-                        size,
-                        there: false,
-                        written_out: true,
-                    };
-                    self.lay(laid, (a.turn + 1, b.turn + 1));
+                self.tree.written_out.insert(a.key());
+                let bytes = places.hole(a);
+                if bytes > 0 {
+                    self.lay_between((a, b, bytes), next);
                 }
             }
             self.events.extend(of_file.iter().map(|piece| Event {
@@ -292,7 +286,27 @@ impl<'s> Walk<'s> {
                 },
             }));
         }
+        for (a, b, bytes) in places.between(pieces) {
+            self.tree.written_out.extend([a.key(), b.key()]);
+            self.lay_between((&a, &b, bytes), next);
+        }
         places.order();
+    }
+
+    /// A file that lay behind one piece when the other was written.
+    fn lay_between(&mut self, (a, b, size): (&Piece, &Piece, u64), next: &State) {
+        let dir = next.inodes.get(&a.ino).and_then(|i| i.names.first());
+        let Some(&(dir, _)) = dir else { return };
+        let laid = Laid {
+            dir,
+            made_ns: a.ns,
+            gone_ns: b.ns.max(a.ns),
+            size,
+            there: false,
+            written_out: true,
+        };
+        let made = a.turn + 1;
+        self.lay(laid, (made, b.turn.max(made) + 1));
     }
 
     /// Gives deletions their times.

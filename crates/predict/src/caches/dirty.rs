@@ -3,12 +3,25 @@
 //! Below half of the threshold nothing is written back in the time that matters here (expiry takes
 //! tens of seconds); above it the device works on it at the rate at which throttled writers proceed;
 //! from the threshold on a writer goes no faster than that.
+//!
+//! Changes of names are kept in memory as well, until everything is made stable. Where there is little room for what
+//! they become on the device, each waits for some from a number of them on; it is made as fast all the time,
+//! and what is removed before it was stable gives its own back.
+
+use fsage_core::OpKind;
+
+use super::{Passing, View};
+use crate::cost::{Charge, Stem};
+use crate::namespace::Action;
 
 /// Dirty data in KiB at a moment of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Dirty {
     kib: f64,
     at_ns: u64,
+    /// Changes of names for which room is yet to be made, and since when it is.
+    changes: f64,
+    changed_ns: u64,
 }
 
 impl Dirty {
@@ -32,6 +45,64 @@ impl Dirty {
     pub fn less(&mut self, kib: f64) {
         self.kib = (self.kib - kib).max(0.0);
     }
+
+    /// Everything is stable.
+    pub fn settled(&mut self) {
+        self.changes = 0.0;
+    }
+
+    /// What was made since everything was stable is removed.
+    fn undo(&mut self) {
+        self.changes = (self.changes - 1.0).max(0.0);
+    }
+
+    /// A name is changed at `now_ns`: how much of a wait it has where `most` changes have room, and room for one more is
+    /// made in so many nanoseconds.
+    fn change(&mut self, now_ns: u64, (most, each_ns): (u64, u64)) -> f64 {
+        let passed = now_ns.saturating_sub(self.changed_ns) as f64;
+        self.changed_ns = now_ns.max(self.changed_ns);
+        self.changes = (self.changes - passed / each_ns as f64).max(0.0) + 1.0;
+        let over = (self.changes - most as f64).clamp(0.0, 1.0);
+        self.changes -= over;
+        over
+    }
+}
+
+/// Whether a call changes names.
+fn changes_names(kind: OpKind, action: Action) -> bool {
+    match action {
+        Action::Open { created, .. } => created,
+        Action::Unlink { .. } | Action::Rmdir { .. } | Action::Rename { .. } => true,
+        Action::Plain => matches!(
+            kind,
+            OpKind::Mkdir | OpKind::Mknod | OpKind::Symlink | OpKind::Link
+        ),
+        _ => false,
+    }
+}
+
+impl View {
+    /// Charges what a change of names waits for room.
+    #[inline]
+    pub(super) fn wait_for_room(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
+        let Some(limit) = self.sizes.room_changes else {
+            return;
+        };
+        let action = step.resolved.action;
+        let removes = matches!(
+            action,
+            Action::Unlink { freed: true, .. } | Action::Rmdir { .. }
+        );
+        let of = step.resolved.node.filter(|_| removes);
+        if of.is_some_and(|ino| self.state(ino).created) {
+            self.dirty.undo();
+        } else if changes_names(step.op.kind, action) {
+            let waits = self.dirty.change(step.op.start_ns, limit);
+            if waits > 0.0 {
+                charges.push(Charge::many(Stem::Mtw, step.gap, waits));
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -54,5 +125,18 @@ mod tests {
         let mut dirty = Dirty::default();
         dirty.add(500.0, 0, limit);
         assert_eq!(dirty.add(600.0, 3_000_000_000_000, limit), 100.0);
+    }
+
+    #[test]
+    fn changes_wait_as_far_as_they_come_faster_than_room_is_made() {
+        let (limit, mut dirty) = ((2, 1000), Dirty::default());
+        let mut at = |ns| dirty.change(ns, limit);
+        assert_eq!([at(0), at(0), at(0), at(500)], [0.0, 0.0, 1.0, 0.5]);
+        // Room for one is made between each two.
+        assert_eq!([at(1500), at(2500)], [0.0, 0.0]);
+        dirty.undo();
+        assert_eq!(dirty.change(2500, limit), 0.0);
+        dirty.settled();
+        assert_eq!([0, 1].map(|_| dirty.change(2500, limit)), [0.0, 0.0]);
     }
 }

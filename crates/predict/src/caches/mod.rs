@@ -69,6 +69,8 @@ pub struct Sizes {
     pub inline: bool,
     /// Where writers are throttled: KiB of dirty data (DTH) and KiB per second from there on (DTR).
     pub throttle: Option<(u64, u64)>,
+    /// How many changes of names fit before each waits for room, and for so long, in nanoseconds (MTH, MTW).
+    pub room_changes: Option<(u64, u64)>,
     /// What the device writes in a second, roughly: a power of two.
     pub write_kib_per_s: u64,
     /// Whether the device has to get to places.

@@ -321,6 +321,7 @@ impl View {
         });
         let kib = pages as f64 * PAGE_KIB;
         self.dirty.less(kib);
+        self.dirty.settled();
         self.turn += 1;
         let new = std::mem::take(&mut self.new_directories);
         // SYNC and SYNF are of files in one directory.

@@ -33,7 +33,7 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
 const LEFT_THE_CACHE: f64 = 4.0;
 
 /// Records a size: what fitted and, where it is known, what did not.
-fn record(lab: &mut Lab<'_>, stem: &str, fits: f64, exceeds: Option<f64>, note: &str) {
+pub(super) fn record(lab: &mut Lab<'_>, stem: &str, fits: f64, exceeds: Option<f64>, note: &str) {
     if fits <= 0.0 && exceeds.is_none() {
         lab.absent(stem, "time or free space ended before anything was tried");
         return;

@@ -2,6 +2,7 @@
 
 pub(crate) mod caches;
 pub(crate) mod calls;
+pub(crate) mod changes;
 pub(crate) mod cold;
 pub(crate) mod copies;
 pub(crate) mod data;

@@ -1,0 +1,147 @@
+//! How many changes of names fit before a call waits for room in which to keep them, and what a change waits from then
+//! on: a file system with little room for metadata writes back and commits whenever a call cannot reserve what it needs.
+
+use super::caches::record;
+use crate::error::Res;
+use crate::lab::{Batch, Lab};
+use crate::probe::Probe;
+use crate::registry::Procedure;
+
+pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
+    name: "changes without room",
+    stems: &["MTH", "MTW"],
+    share: (30, 20),
+    run: changes,
+}];
+
+/// Directories in which files are made and removed, and what a file holds: small ones, as mail and sources.
+const DIRS: usize = 10;
+const FILE_BYTES: u64 = 8 << 10;
+/// Every so many changes one removes a file, so that those that are not written back yet grow in number: each of them
+/// takes room.
+const REMOVES: usize = 3;
+/// A change that takes longer waited for something.
+const WAITED_NS: f64 = 1e6;
+/// After so many waits what a change waits on average is known at all, and into how many parts it is divided.
+const LEAST_WAITS: usize = 3;
+const PARTS: usize = 10;
+/// How long is looked, and how many changes are tried at the most, in a quick and in a full measurement.
+const LOOK_NS: (usize, usize) = (1_500_000_000, 10_000_000_000);
+const MOST: (usize, usize) = (3_000, 20_000);
+
+/// Files that are made, and some that go again.
+struct Files {
+    dir: String,
+    made: usize,
+    there: Vec<usize>,
+}
+
+impl Files {
+    fn path(&self, number: usize) -> Vec<u8> {
+        format!("{}/{}/{number}", self.dir, number % DIRS).into_bytes()
+    }
+
+    /// The next change; how long it took, without waiting for a processor.
+    fn change(&mut self, lab: &mut Lab<'_>, turn: usize) -> Res<f64> {
+        let at = lab.random.below(self.there.len().max(1));
+        let (start, queued) = (lab.clock.now_ns(), lab.sched.run_delay_ns());
+        if turn % REMOVES == REMOVES - 1 {
+            let number = self.there.swap_remove(at);
+            lab.fs.unlink(&self.path(number))?;
+        } else {
+            lab.make_file(&self.path(self.made), FILE_BYTES)?;
+            self.there.push(self.made);
+            self.made += 1;
+        }
+        let took = lab.clock.now_ns().saturating_sub(start);
+        let queued = lab.sched.run_delay_ns().saturating_sub(queued);
+        Ok(took.saturating_sub(queued) as f64)
+    }
+}
+
+fn changes(lab: &mut Lab<'_>) -> Res {
+    lab.settle()?;
+    let dir = lab.fresh_dir("ch")?;
+    for number in 0..DIRS {
+        lab.fs.mkdir(format!("{dir}/{number}").as_bytes(), 0o755)?;
+    }
+    let end_ns = lab.scale(LOOK_NS.0, LOOK_NS.1) as u64 + lab.clock.now_ns();
+    let room = (lab.room_bytes() / FILE_BYTES) as usize;
+    let most = lab.scale(MOST.0, MOST.1).min(room);
+    let mut files = Files {
+        dir,
+        made: 0,
+        there: Vec::new(),
+    };
+    let mut took = Vec::with_capacity(most);
+    while took.len() < most && !lab.over() && lab.clock.now_ns() < end_ns {
+        took.push(files.change(lab, took.len())?);
+        lab.check()?;
+    }
+    found(lab, &took);
+    // What is on the device makes room for what is removed.
+    lab.settle_in_time()?;
+    lab.clear(&files.dir)?;
+    lab.rounds(&["MTW"], (1, 1), |_, _| Ok(()))
+}
+
+/// Keeps what so many changes tell, each by what it took.
+fn found(lab: &mut Lab<'_>, took: &[f64]) {
+    let Some((fits, waits)) = waits(took) else {
+        let note = "none waited again and again; time, or as many as are tried, ended the search";
+        record(lab, "MTH", took.len() as f64, None, note);
+        lab.absent(
+            "MTW",
+            "no call waited for room, by as much as was changed (MTH)",
+        );
+        return;
+    };
+    let note = "from then on calls waited again and again";
+    record(lab, "MTH", fits, Some(fits + 1.0), note);
+    lab.begin(Batch::Blocking);
+    for each_ns in waits {
+        lab.add(Probe::of("MTW"), 0, each_ns);
+    }
+    lab.measurements.commit(false);
+}
+
+/// How many changes came before the first that waited, and what one waited on average in each of some parts of those
+/// behind it; nothing where too few waited to tell.
+fn waits(took: &[f64]) -> Option<(f64, Vec<f64>)> {
+    let first = took.iter().position(|&ns| ns > WAITED_NS)?;
+    // The first wait made the room that the changes behind it use up.
+    let behind = took.get(first + 1..)?;
+    if behind.iter().filter(|&&ns| ns > WAITED_NS).count() < LEAST_WAITS {
+        return None;
+    }
+    let parts = behind.chunks(behind.len().div_ceil(PARTS));
+    let waited = |part: &[f64]| part.iter().filter(|&&ns| ns > WAITED_NS).sum::<f64>();
+    let each = parts.map(|part| waited(part) / part.len() as f64);
+    Some((first as f64, each.collect()))
+}
+
+#[cfg(test)]
+#[allow(clippy::float_cmp, reason = "exact by construction")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_change_waits_is_told_from_the_first_wait_on() {
+        let call = 10_000.0;
+        let waiting =
+            |every: usize| move |n: usize| if n.is_multiple_of(every) { 40e6 } else { call };
+        // Thirty fit; of those behind one of twenty waits 40 ms.
+        let took: Vec<f64> = std::iter::repeat_n(call, 30)
+            .chain((0..401).map(waiting(20)))
+            .collect();
+        let (fits, each) = waits(&took).unwrap();
+        assert_eq!((fits, each.len()), (30.0, 10));
+        assert!(each.iter().all(|&ns| ns == 2e6), "{each:?}");
+        // One that came by chance is no sign that others wait, and none is none.
+        let mut took = vec![call; 400];
+        assert_eq!(waits(&took), None);
+        took[100] = 30e6;
+        assert_eq!(waits(&took), None);
+        assert_eq!(waits(&[]), None);
+    }
+}
