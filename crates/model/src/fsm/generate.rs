@@ -3,6 +3,7 @@
 
 mod left;
 mod line;
+mod needs;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -132,7 +133,7 @@ impl Generator {
         let left = |p: &Phase| {
             p.parts
                 .iter()
-                .map(|part| Left::new(part, options.time))
+                .map(|part| Left::new(&model, part, options.time))
                 .collect()
         };
         let groups = model.groups.len();
@@ -284,7 +285,7 @@ impl Generator {
         if begun_anew {
             for (left, phase) in self.left.iter_mut().zip(&model.phases) {
                 for (left, part) in left.iter_mut().zip(&phase.parts) {
-                    *left = Left::new(part, self.options.time);
+                    *left = Left::new(model, part, self.options.time);
                 }
             }
         }
@@ -368,9 +369,16 @@ impl Generator {
         };
         // What needs an open file comes when there is one: else it would have to be opened once more.
         let names = &self.player.names;
+        let needs = &left.needs;
         let can = |next: u64| {
-            let line = (next as usize).checked_sub(1).and_then(|at| script.get(at));
-            line.map_or(Has::Fitting, |line| has(names, model, line, who.pid))
+            let Some(at) = (next as usize).checked_sub(1) else {
+                return Has::Fitting;
+            };
+            let needs = needs.get(at).copied().unwrap_or_default();
+            match script.get(at).filter(|_| names.open(needs, who.pid)) {
+                Some(line) => has(names, model, line, who.pid),
+                None => Has::None,
+            }
         };
         let how = How {
             kept: exit,

@@ -8,6 +8,7 @@
 
 mod character;
 mod check;
+mod classes;
 mod dist;
 mod fit;
 mod gather;

@@ -9,6 +9,7 @@ use fsage_core::{Errno, OpKind};
 use rustc_hash::FxHashMap;
 
 use super::check::MOST_DEPTH;
+use super::classes::Classes;
 use super::dist::{Deck, Random};
 use super::model::{Choice, Class, Model, OLDEST, Pick, Stage, Type};
 use super::recency::Recency;
@@ -323,6 +324,12 @@ impl Names {
             None if any => Has::Fitting,
             None => Has::None,
         }
+    }
+
+    /// Whether a process has a file of each of these classes open.
+    pub fn open(&self, classes: Classes, pid: u32) -> bool {
+        let is_open = |class: u32| self.open.get(&(class, pid)).is_some_and(|o| !o.is_empty());
+        classes.iter().all(is_open)
     }
 
     /// Whether a process has a name open as it should be.
