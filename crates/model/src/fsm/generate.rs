@@ -4,9 +4,10 @@
 mod left;
 mod line;
 mod needs;
+mod streams;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use fsage_core::{Op, OpKind, Pid, Tid};
@@ -17,6 +18,8 @@ use super::model::{Group, Line, Model, Phase, Pick, Stage, Type, Visit};
 use super::names::{Has, Names, Wish};
 use super::play::{Call, FIRST_FD, Player, Who};
 use left::{End, How, Left, draw};
+pub use streams::Next;
+use streams::Streams;
 
 /// How a model is played.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +36,9 @@ pub struct Options {
     pub endless: bool,
     /// Each process that runs at once ends after so many calls.
     pub most: Option<u64>,
+    /// Who begins on a place goes on before the one before him there has ended, in a stream of his own, as far as there are so
+    /// many streams: he waits for who began him alone.
+    pub streams: u32,
 }
 
 impl Default for Options {
@@ -44,6 +50,7 @@ impl Default for Options {
             prefix: String::new(),
             endless: false,
             most: None,
+            streams: 0,
         }
     }
 }
@@ -79,12 +86,14 @@ struct Lane {
     line: u32,
     /// How often more the line is done in this row, once that is drawn.
     again: Option<u64>,
-    batches: u64,
     /// Visits since it began.
     walked: u64,
     calls: u64,
-    queue: VecDeque<Batch>,
     ended: bool,
+    /// Whether its process has done nothing yet.
+    new: bool,
+    /// The last visit on it.
+    last: (u32, u64),
     /// How long it waits before it begins.
     idle_ns: u64,
     /// Whether its process goes on in the next phase.
@@ -112,6 +121,11 @@ pub struct Generator {
     left: Vec<Vec<Left>>,
     /// Of each group: when they begin, and how long until the next does.
     waits: Vec<(Deck, Deck)>,
+    /// Of each group: by whom they are begun.
+    begun_by: Vec<Deck>,
+    /// Chooses by which of these: what is done hangs on it in nothing.
+    parents: Random,
+    streams: Streams,
     pids: u32,
 }
 
@@ -137,6 +151,9 @@ impl Generator {
                 .collect()
         };
         let groups = model.groups.len();
+        let places: u32 = model.groups.iter().map(|group| group.at_once).sum();
+        let of_place = options.streams.checked_div(places).unwrap_or(0);
+        let parents = Random::new(options.seed);
         let parts_left = model.phases.iter().map(left).collect();
         let mut all = Self {
             model,
@@ -148,12 +165,16 @@ impl Generator {
             parked: Vec::new(),
             left: parts_left,
             waits: vec![Default::default(); groups],
+            begun_by: vec![Deck::default(); groups],
+            parents,
+            streams: Streams::default(),
             pids: 0,
         };
         let model = Arc::clone(&all.model);
         for (group, about) in model.groups.iter().enumerate() {
             for _ in 0..about.at_once {
                 let lane = all.lanes.len() as u32;
+                all.streams.add(about, of_place);
                 let who = all.process(about, lane);
                 let begins = all.waits.get_mut(group).map(|w| &mut w.0);
                 let begin_ns = begins.map_or(0, |b| b.draw(&about.begin_ns, &mut all.random));
@@ -163,11 +184,11 @@ impl Generator {
                     phase: 0,
                     line: 0,
                     again: None,
-                    batches: 0,
                     walked: 0,
                     calls: 0,
-                    queue: VecDeque::new(),
                     ended: false,
+                    new: true,
+                    last: (0, 0),
                     idle_ns: begin_ns,
                     thought_ns: None,
                     goes_on: false,
@@ -177,11 +198,6 @@ impl Generator {
             }
         }
         Ok(all)
-    }
-
-    /// How many run at once.
-    pub fn lanes(&self) -> usize {
-        self.lanes.len()
     }
 
     fn process(&mut self, group: &Group, lane: u32) -> Who {
@@ -200,35 +216,7 @@ impl Generator {
             pid,
             tid,
             first_fd,
-            visit: (lane, 0),
-        }
-    }
-
-    /// The next batch of a lane; `None` once it has ended.
-    pub fn batch(&mut self, lane: u32) -> Option<Batch> {
-        loop {
-            let found = self.lanes.get_mut(lane as usize)?;
-            if let Some(batch) = found.queue.pop_front() {
-                return Some(batch);
-            }
-            if found.ended {
-                return None;
-            }
-            self.step();
-        }
-    }
-
-    /// The next batch of all, in the order of their times, with its lane.
-    pub fn any(&mut self) -> Option<(u32, Batch)> {
-        loop {
-            let lane = self.step()?;
-            if let Some(batch) = self
-                .lanes
-                .get_mut(lane as usize)
-                .and_then(|l| l.queue.pop_front())
-            {
-                return Some((lane, batch));
-            }
+            visit: (self.streams.next(lane), 0),
         }
     }
 
@@ -333,8 +321,14 @@ impl Generator {
             .to
             .as_ref()
             .map_or(0, |to| decks.1.draw(&to.distance, random));
+        let begun_by = self.begun(model, index);
         let lane = self.lanes.get_mut(index as usize)?;
-        let who = lane.begins(index);
+        (lane.did, lane.new) = (true, false);
+        lane.who.visit = self.streams.visit(lane.who.visit.0);
+        let who = lane.who;
+        lane.last = who.visit;
+        let left = self.left.get_mut(phase)?.get_mut(part)?;
+        let random = &mut self.random;
         let (name, to) = names(
             &mut self.player,
             model,
@@ -347,15 +341,16 @@ impl Generator {
         let calls = self.player.visit(model, line.visit, name, to, who, random);
         // One that fails as well: neither before what is in the directory nor after that went.
         self.player.changes |= calls.iter().any(|call| call.op.kind == OpKind::Rmdir);
-        let after = after(&mut self.player, &[name, to], who);
+        let after = after(&mut self.player, &[name, to], begun_by, who);
         let lane = self.lanes.get_mut(index as usize)?;
         lane.calls = lane.calls.saturating_add(calls.len() as u64);
-        lane.queue.push_back(Batch {
+        let batch = Batch {
             think_ns,
             after,
             calls,
             at_ns: now_ns,
-        });
+        };
+        self.streams.give(who.visit.0, batch);
         lane.walked += 1;
         if goes_on(lane, line, left.repeat.get_mut(at)?, random) {
             return Some(then_ns);
@@ -418,8 +413,8 @@ impl Generator {
         let Some(lane) = self.lanes.get_mut(index as usize) else {
             return;
         };
-        lane.who = who;
-        if let Some(batch) = lane.queue.back_mut().filter(|_| held) {
+        (lane.who, lane.new) = (who, true);
+        if let Some(batch) = self.streams.last(old.visit.0).filter(|_| held) {
             let mut op = Op::new(OpKind::Exit, Pid(old.pid), Tid(old.tid), 0);
             op.length = Some(1);
             batch.calls.push(Call {
@@ -456,16 +451,6 @@ impl Generator {
             all.extend(traps.map(|(what, kind)| (trimmed(&names.trap(what)), kind, 0)));
         }
         all
-    }
-}
-
-impl Lane {
-    /// A visit begins; who makes it.
-    fn begins(&mut self, index: u32) -> Who {
-        self.batches += 1;
-        self.did = true;
-        self.who.visit = (index, self.batches);
-        self.who
     }
 }
 
@@ -540,9 +525,15 @@ fn names(
 }
 
 /// Whose visits must be done before this one, which is the last of its files from now on.
-fn after(player: &mut Player, names: &[Option<u32>], who: Who) -> Vec<(u32, u64)> {
+fn after(
+    player: &mut Player,
+    names: &[Option<u32>],
+    begun_by: Option<(u32, u64)>,
+    who: Who,
+) -> Vec<(u32, u64)> {
     let changes = player.changes;
     let mut after = std::mem::take(&mut player.opened_by);
+    after.extend(begun_by);
     for &name in names.iter().flatten() {
         let Some(known) = player.names.get_mut(name) else {
             continue;
