@@ -195,11 +195,11 @@ fn of_children(children: u64, streams: u32) -> Vec<(u32, Batch)> {
     let mut found = Vec::new();
     let mut ended = vec![false; lanes];
     while ended.contains(&false) {
-        for stream in 0..lanes {
+        for (stream, ended) in ended.iter_mut().enumerate() {
             match generator.batch(stream as u32) {
                 Next::Batch(batch) => found.push((stream as u32, batch)),
                 Next::Later => {}
-                Next::End => ended[stream] = true,
+                Next::End => *ended = true,
             }
         }
     }

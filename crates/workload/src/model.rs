@@ -112,31 +112,35 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
             files: files.into_iter(),
             ops: Ops::new(WORKLOAD.name, process),
         }));
-        let lanes = generator.lanes();
-        let shared = Arc::new(Shared {
-            generator: Mutex::new(generator),
-            done: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
-        });
-        let lane = |lane: usize| -> Stream {
-            Box::new(Lane {
-                shared: Arc::clone(&shared),
-                number: lane as u32,
-                first_pid: 1 + process * PIDS,
-                think: values.switch("think"),
-                paths: PathTable::new(),
-                pending: None,
-                given: 0,
-                thought: false,
-                others_went: false,
-                later: false,
-            })
-        };
-        streams.extend((0..lanes).map(lane));
+        streams.extend(lanes(generator, process, values.switch("think")));
     }
     Ok(Program::new(vec![
         Phase::parallel(Role::Setup, "make what is there before", setups),
         Phase::parallel(Role::Run, "run", streams),
     ]))
+}
+
+/// The streams of a user's model.
+fn lanes(generator: Generator, process: u32, think: bool) -> impl Iterator<Item = Stream> {
+    let lanes = generator.lanes();
+    let shared = Arc::new(Shared {
+        generator: Mutex::new(generator),
+        done: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
+    });
+    (0..lanes).map(move |lane| -> Stream {
+        Box::new(Lane {
+            shared: Arc::clone(&shared),
+            number: lane as u32,
+            first_pid: 1 + process * PIDS,
+            think,
+            paths: PathTable::new(),
+            pending: None,
+            given: 0,
+            thought: false,
+            others_went: false,
+            later: false,
+        })
+    })
 }
 
 /// Where processes go on at once at most so many do, as in a replay; more only where more did in the trace.

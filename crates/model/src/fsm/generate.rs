@@ -17,7 +17,7 @@ use super::dist::{Deck, Random};
 use super::model::{Group, Line, Model, Phase, Pick, Stage, Type, Visit};
 use super::names::{Has, Names, Wish};
 use super::play::{Call, FIRST_FD, Player, Who};
-use left::{End, How, Left, draw};
+use left::Left;
 pub use streams::Next;
 use streams::Streams;
 
@@ -103,9 +103,6 @@ struct Lane {
     /// Whether it has done anything since the first phase.
     did: bool,
 }
-
-/// Visits from which on processes of a group are taken to do equally much.
-const LONG: u64 = 32;
 
 /// Plays a model.
 #[derive(Debug)]
@@ -327,7 +324,6 @@ impl Generator {
         lane.who.visit = self.streams.visit(lane.who.visit.0);
         let who = lane.who;
         lane.last = who.visit;
-        let left = self.left.get_mut(phase)?.get_mut(part)?;
         let random = &mut self.random;
         let (name, to) = names(
             &mut self.player,
@@ -352,39 +348,7 @@ impl Generator {
         };
         self.streams.give(who.visit.0, batch);
         lane.walked += 1;
-        if goes_on(lane, line, left.repeat.get_mut(at)?, random) {
-            return Some(then_ns);
-        }
-        let exit = left.exits.get(at).copied().unwrap_or(0);
-        // Those that do long things do as much each.
-        let end = match left.each {
-            0..LONG => End::Free,
-            each if lane.walked < each => End::Later,
-            _ => End::Now,
-        };
-        // What needs an open file comes when there is one: else it would have to be opened once more.
-        let names = &self.player.names;
-        let needs = &left.needs;
-        let can = |next: u64| {
-            let Some(at) = (next as usize).checked_sub(1) else {
-                return Has::Fitting;
-            };
-            let needs = needs.get(at).copied().unwrap_or_default();
-            match script.get(at).filter(|_| names.open(needs, who.pid)) {
-                Some(line) => has(names, model, line, who.pid),
-                None => Has::None,
-            }
-        };
-        let how = How {
-            kept: exit,
-            end,
-            ends: &left.ends,
-            can: &can,
-        };
-        lane.line = draw(left.next.get_mut(at)?, how, random) as u32;
-        if lane.line == 0 {
-            self.leaves(model, index, (phase, part));
-        }
+        self.follows(model, index, (phase, part, at))?;
         Some(then_ns)
     }
 

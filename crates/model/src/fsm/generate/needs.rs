@@ -14,9 +14,12 @@ pub(super) fn needs(model: &Model, part: &Part) -> Vec<Classes> {
         Pick::Open => Classes::of(line.file.class),
         _ => Classes::default(),
     };
-    let opened = |line: &Line| match leaves_open(model, line) {
-        true => Classes::of(line.file.class),
-        false => Classes::default(),
+    let opened = |line: &Line| {
+        if leaves_open(model, line) {
+            Classes::of(line.file.class)
+        } else {
+            Classes::default()
+        }
     };
     let script = &part.script;
     let effects: Vec<(Classes, Classes)> = script.iter().map(|l| (own(l), opened(l))).collect();
