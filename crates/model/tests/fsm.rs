@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use fsage_core::{Errno, Fd, Op, OpFlags, OpKind, OpSource, Outcome, PathTable, Pid, Tid};
 use fsage_format::trace::TraceReader;
-use fsage_model::fsm::{Gather, Generator, MODEL_BYTES, Measures, Model, Options, Scale, fit};
+use fsage_model::fsm::{
+    Gather, Generator, MODEL_BYTES, Measures, Model, Next, Options, Scale, fit,
+};
 
 const TRACES: [&str; 6] = ["build", "database", "failing", "mail", "mapped", "threads"];
 
@@ -132,7 +134,7 @@ fn the_same_seed_gives_the_same_operations() {
     .unwrap();
     for lane in (0..generator.lanes() as u32).rev() {
         let mut own = first.iter().filter(|f| f.0 == lane);
-        while let Some(batch) = generator.batch(lane) {
+        while let Next::Batch(batch) = generator.batch(lane) {
             for call in batch.calls {
                 let (_, op, path, path2) = own.next().unwrap();
                 assert!((op, path, path2) == (&call.op, &call.path, &call.path2));

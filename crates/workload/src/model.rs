@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fsage_core::{Op, OpKind, OpSource, PathTable, Pid, Seed, SourceError, Wait};
-use fsage_model::fsm::{Batch, Generator, Model, ModelError, Options, Scale, Type};
+use fsage_model::fsm::{Batch, Generator, Model, ModelError, Next, Options, Scale, Type};
 
 use crate::ops::{Ops, SETUP_REQUEST_BYTES};
 use crate::params::{SEED, count, file, file_needed, switch};
@@ -96,6 +96,11 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
             },
             endless: inputs.length == Length::Endless,
             most: inputs.operations,
+            streams: if values.switch("think") {
+                0
+            } else {
+                STREAMS / u32::try_from(users).unwrap_or(STREAMS)
+            },
         };
         let mut generator =
             Generator::new(Arc::clone(&model), options).map_err(|e| error(e.to_string()))?;
@@ -107,31 +112,39 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
             files: files.into_iter(),
             ops: Ops::new(WORKLOAD.name, process),
         }));
-        let lanes = generator.lanes();
-        let shared = Arc::new(Shared {
-            generator: Mutex::new(generator),
-            done: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
-        });
-        let lane = |lane: usize| -> Stream {
-            Box::new(Lane {
-                shared: Arc::clone(&shared),
-                number: lane as u32,
-                first_pid: 1 + process * PIDS,
-                think: values.switch("think"),
-                paths: PathTable::new(),
-                pending: None,
-                given: 0,
-                thought: false,
-                others_went: false,
-            })
-        };
-        streams.extend((0..lanes).map(lane));
+        streams.extend(lanes(generator, process, values.switch("think")));
     }
     Ok(Program::new(vec![
         Phase::parallel(Role::Setup, "make what is there before", setups),
         Phase::parallel(Role::Run, "run", streams),
     ]))
 }
+
+/// The streams of a user's model.
+fn lanes(generator: Generator, process: u32, think: bool) -> impl Iterator<Item = Stream> {
+    let lanes = generator.lanes();
+    let shared = Arc::new(Shared {
+        generator: Mutex::new(generator),
+        done: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
+    });
+    (0..lanes).map(move |lane| -> Stream {
+        Box::new(Lane {
+            shared: Arc::clone(&shared),
+            number: lane as u32,
+            first_pid: 1 + process * PIDS,
+            think,
+            paths: PathTable::new(),
+            pending: None,
+            given: 0,
+            thought: false,
+            others_went: false,
+            later: false,
+        })
+    })
+}
+
+/// Where processes go on at once at most so many do, as in a replay; more only where more did in the trace.
+const STREAMS: u32 = 1024;
 
 /// More processes than one user's model has numbers for.
 const PIDS: u32 = 1 << 22;
@@ -184,6 +197,8 @@ struct Lane {
     thought: bool,
     /// Whether others were let go on since the batch before it.
     others_went: bool,
+    /// Whether others begin before it goes on.
+    later: bool,
 }
 
 /// Shorter times are worked through: a sleep takes longer than it is asked for.
@@ -197,17 +212,22 @@ impl Lane {
         }
     }
 
-    /// The next batch with something in it.
-    fn fetch(&mut self) {
+    /// The next batch with something in it, if it is there `or` becomes so.
+    fn fetch(&mut self, or: fn(&mut Generator, u32) -> Next) {
         let mut think_ns = 0_u64;
+        self.later = false;
         while self.pending.is_none() {
             let mut generator = self
                 .shared
                 .generator
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            let Some(mut batch) = generator.batch(self.number) else {
-                break;
+            let mut batch = match or(&mut generator, self.number) {
+                Next::Batch(batch) => batch,
+                next => {
+                    self.later = matches!(next, Next::Later);
+                    break;
+                }
             };
             drop(generator);
             self.given += 1;
@@ -218,8 +238,18 @@ impl Lane {
             }
             batch.think_ns = think_ns;
             self.thought = !self.think || think_ns == 0;
-            self.others_went = false;
             self.pending = Some(batch);
+        }
+    }
+}
+
+impl Lane {
+    /// It waits; others may have waited for what it has done by now.
+    fn lets_go_on(&mut self) -> Wait {
+        if std::mem::replace(&mut self.others_went, true) {
+            Wait::Blocked
+        } else {
+            Wait::Pause(0)
         }
     }
 }
@@ -232,10 +262,14 @@ impl OpSource for Lane {
     fn wait(&mut self) -> Wait {
         if self.pending.is_none() {
             self.done(self.given);
-            self.fetch();
+            self.fetch(Generator::batch);
         }
         let Some(batch) = &self.pending else {
-            return Wait::Ready;
+            return if self.later {
+                self.lets_go_on()
+            } else {
+                Wait::Ready
+            };
         };
         if !std::mem::replace(&mut self.thought, true) {
             return match batch.think_ns {
@@ -249,23 +283,23 @@ impl OpSource for Lane {
         };
         if batch.after.iter().all(is_done) {
             Wait::Ready
-        } else if !std::mem::replace(&mut self.others_went, true) {
-            // Others may have waited for what this one has done by now.
-            Wait::Pause(0)
         } else {
-            Wait::Blocked
+            self.lets_go_on()
         }
     }
 
     fn next_batch(&mut self, out: &mut Vec<Op>) -> Result<usize, SourceError> {
         if self.pending.is_none() {
             self.done(self.given);
-            self.fetch();
+            self.fetch(|generator, number| {
+                generator.at_once(number).map_or(Next::End, Next::Batch)
+            });
         }
         let Some(batch) = self.pending.take() else {
             self.done(u64::MAX);
             return Ok(0);
         };
+        self.others_went = false;
         let full = || SourceError::new("the model needs more than 2^32 names");
         let given = batch.calls.len();
         for mut call in batch.calls {

@@ -242,6 +242,11 @@ impl Model {
                     return Err(wrong(&way(key), what));
                 }
             }
+            let (by, groups) = (group.begun_by.most(), self.groups.len());
+            if by > groups as u64 {
+                let what = format!("{by}, but there are {groups} groups");
+                return Err(wrong(&way("begun_by"), what));
+            }
             if group.threads_of > MOST_WITH_THREADS {
                 let what = format!("{}, expected at most {MOST_WITH_THREADS}", group.threads_of);
                 return Err(wrong(&way("threads_of"), what));

@@ -369,12 +369,14 @@ impl<'g> Fit<'g> {
                 processes: 0,
                 at_once: 0,
                 threads_of: 0,
+                begun_by: Dist::default(),
                 begin_ns: Dist::default(),
                 idle_ns: Dist::default(),
             };
             count
         ];
         let mut waited = vec![(Counter::default(), Counter::default()); count];
+        let mut begun_by = vec![FxHashMap::default(); count];
         let threads = &self.gather.threads;
         let mut order: Vec<usize> = (0..threads.len())
             .filter(|&i| threads.get(i).is_some_and(|t| !t.mix.is_empty()))
@@ -393,6 +395,9 @@ impl<'g> Fit<'g> {
                 continue;
             };
             group.processes += 1;
+            if let Some(begun_by) = begun_by.get_mut(g as usize) {
+                *begun_by.entry(self.begun_by(i)).or_default() += 1;
+            }
             group.threads_of = self.together.get(i).copied().unwrap_or(0);
             let started_ns = thread.span_ns.0;
             match free.peek() {
@@ -407,12 +412,29 @@ impl<'g> Fit<'g> {
             }
             free.push(std::cmp::Reverse(thread.span_ns.1));
         }
+        for (group, begun_by) in groups.iter_mut().zip(begun_by) {
+            group.begun_by = sorted(begun_by).shares();
+            if group.begun_by.is_only(0) {
+                group.begun_by = Dist::default();
+            }
+        }
         for (group, (begins, idle)) in groups.iter_mut().zip(waited) {
             group.at_once = group.at_once.clamp(1, 512);
             group.begin_ns = begins.dist(self.grain.bins).shares();
             group.idle_ns = idle.dist(self.grain.bins).shares();
         }
         groups
+    }
+
+    /// The group, from 1, of who began a thread: of the nearest that did anything; 0 where there is none.
+    fn begun_by(&self, thread: usize) -> u32 {
+        let threads = &self.gather.threads;
+        let by = |&at: &u32| threads.get(at as usize).and_then(|t| t.begun_by);
+        let first = threads.get(thread).and_then(|t| t.begun_by);
+        let mut before = std::iter::successors(first, by).take(threads.len());
+        let did = |at: &u32| threads.get(*at as usize).is_some_and(|t| !t.mix.is_empty());
+        let found = before.find(did).and_then(|at| self.groups.get(at as usize));
+        found.map_or(0, |group| group + 1)
     }
 
     /// How many others were used since, of the file and of the other; then both are used.

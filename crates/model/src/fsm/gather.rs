@@ -76,6 +76,8 @@ pub struct Visited {
 pub struct Thread {
     /// Its process.
     pub pid: u32,
+    /// The thread that began it, where the trace tells, by its place among [`Gather::threads`].
+    pub begun_by: Option<u32>,
     /// What it did, by shape.
     pub mix: Mix,
     /// When its first visit began and its last one ended.
@@ -116,6 +118,8 @@ pub struct Gather {
     /// The names and what became of them.
     pub resolver: Resolver,
     ids: FxHashMap<u32, u32>,
+    /// Who began the threads that have done nothing yet.
+    begun_by: FxHashMap<u32, u32>,
     /// The threads, in the order of their first operation.
     pub threads: Vec<Thread>,
     shape_ids: FxHashMap<Vec<Form>, u32>,
@@ -153,10 +157,11 @@ impl Gather {
     }
 
     fn thread(&mut self, op: &Op) -> u32 {
-        let threads = &mut self.threads;
+        let (threads, begun_by) = (&mut self.threads, &mut self.begun_by);
         *self.ids.entry(op.tid.0).or_insert_with(|| {
             threads.push(Thread {
                 pid: op.pid.0,
+                begun_by: begun_by.remove(&op.tid.0),
                 ..Thread::default()
             });
             threads.len() as u32 - 1
@@ -168,6 +173,12 @@ impl Gather {
         let id = self.thread(op);
         let done = self.resolver.apply(op, paths);
         let end_ns = op.end_ns();
+        if op.kind == OpKind::Fork
+            && op.result.is_ok()
+            && let Some(child) = op.length.and_then(|child| u32::try_from(child).ok())
+        {
+            self.begun_by.insert(child, id);
+        }
         match &done {
             Ok(done) => {
                 self.operations += u64::from(done.counts());

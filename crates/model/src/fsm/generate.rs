@@ -3,9 +3,11 @@
 
 mod left;
 mod line;
+mod needs;
+mod streams;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use fsage_core::{Op, OpKind, Pid, Tid};
@@ -15,7 +17,9 @@ use super::dist::{Deck, Random};
 use super::model::{Group, Line, Model, Phase, Pick, Stage, Type, Visit};
 use super::names::{Has, Names, Wish};
 use super::play::{Call, FIRST_FD, Player, Who};
-use left::{End, How, Left, draw};
+use left::Left;
+pub use streams::Next;
+use streams::Streams;
 
 /// How a model is played.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +36,9 @@ pub struct Options {
     pub endless: bool,
     /// Each process that runs at once ends after so many calls.
     pub most: Option<u64>,
+    /// Who begins on a place goes on before the one before him there has ended, in a stream of his own, as far as there are so
+    /// many streams: he waits for who began him alone.
+    pub streams: u32,
 }
 
 impl Default for Options {
@@ -43,6 +50,7 @@ impl Default for Options {
             prefix: String::new(),
             endless: false,
             most: None,
+            streams: 0,
         }
     }
 }
@@ -78,12 +86,14 @@ struct Lane {
     line: u32,
     /// How often more the line is done in this row, once that is drawn.
     again: Option<u64>,
-    batches: u64,
     /// Visits since it began.
     walked: u64,
     calls: u64,
-    queue: VecDeque<Batch>,
     ended: bool,
+    /// Whether its process has done nothing yet.
+    new: bool,
+    /// The last visit on it.
+    last: (u32, u64),
     /// How long it waits before it begins.
     idle_ns: u64,
     /// Whether its process goes on in the next phase.
@@ -93,9 +103,6 @@ struct Lane {
     /// Whether it has done anything since the first phase.
     did: bool,
 }
-
-/// Visits from which on processes of a group are taken to do equally much.
-const LONG: u64 = 32;
 
 /// Plays a model.
 #[derive(Debug)]
@@ -111,6 +118,11 @@ pub struct Generator {
     left: Vec<Vec<Left>>,
     /// Of each group: when they begin, and how long until the next does.
     waits: Vec<(Deck, Deck)>,
+    /// Of each group: by whom they are begun.
+    begun_by: Vec<Deck>,
+    /// Chooses by which of these: what is done hangs on it in nothing.
+    parents: Random,
+    streams: Streams,
     pids: u32,
 }
 
@@ -132,10 +144,13 @@ impl Generator {
         let left = |p: &Phase| {
             p.parts
                 .iter()
-                .map(|part| Left::new(part, options.time))
+                .map(|part| Left::new(&model, part, options.time))
                 .collect()
         };
         let groups = model.groups.len();
+        let places: u32 = model.groups.iter().map(|group| group.at_once).sum();
+        let of_place = options.streams.checked_div(places).unwrap_or(0);
+        let parents = Random::new(options.seed);
         let parts_left = model.phases.iter().map(left).collect();
         let mut all = Self {
             model,
@@ -147,12 +162,16 @@ impl Generator {
             parked: Vec::new(),
             left: parts_left,
             waits: vec![Default::default(); groups],
+            begun_by: vec![Deck::default(); groups],
+            parents,
+            streams: Streams::default(),
             pids: 0,
         };
         let model = Arc::clone(&all.model);
         for (group, about) in model.groups.iter().enumerate() {
             for _ in 0..about.at_once {
                 let lane = all.lanes.len() as u32;
+                all.streams.add(about, of_place);
                 let who = all.process(about, lane);
                 let begins = all.waits.get_mut(group).map(|w| &mut w.0);
                 let begin_ns = begins.map_or(0, |b| b.draw(&about.begin_ns, &mut all.random));
@@ -162,11 +181,11 @@ impl Generator {
                     phase: 0,
                     line: 0,
                     again: None,
-                    batches: 0,
                     walked: 0,
                     calls: 0,
-                    queue: VecDeque::new(),
                     ended: false,
+                    new: true,
+                    last: (0, 0),
                     idle_ns: begin_ns,
                     thought_ns: None,
                     goes_on: false,
@@ -176,11 +195,6 @@ impl Generator {
             }
         }
         Ok(all)
-    }
-
-    /// How many run at once.
-    pub fn lanes(&self) -> usize {
-        self.lanes.len()
     }
 
     fn process(&mut self, group: &Group, lane: u32) -> Who {
@@ -199,35 +213,7 @@ impl Generator {
             pid,
             tid,
             first_fd,
-            visit: (lane, 0),
-        }
-    }
-
-    /// The next batch of a lane; `None` once it has ended.
-    pub fn batch(&mut self, lane: u32) -> Option<Batch> {
-        loop {
-            let found = self.lanes.get_mut(lane as usize)?;
-            if let Some(batch) = found.queue.pop_front() {
-                return Some(batch);
-            }
-            if found.ended {
-                return None;
-            }
-            self.step();
-        }
-    }
-
-    /// The next batch of all, in the order of their times, with its lane.
-    pub fn any(&mut self) -> Option<(u32, Batch)> {
-        loop {
-            let lane = self.step()?;
-            if let Some(batch) = self
-                .lanes
-                .get_mut(lane as usize)
-                .and_then(|l| l.queue.pop_front())
-            {
-                return Some((lane, batch));
-            }
+            visit: (self.streams.next(lane), 0),
         }
     }
 
@@ -284,7 +270,7 @@ impl Generator {
         if begun_anew {
             for (left, phase) in self.left.iter_mut().zip(&model.phases) {
                 for (left, part) in left.iter_mut().zip(&phase.parts) {
-                    *left = Left::new(part, self.options.time);
+                    *left = Left::new(model, part, self.options.time);
                 }
             }
         }
@@ -332,8 +318,13 @@ impl Generator {
             .to
             .as_ref()
             .map_or(0, |to| decks.1.draw(&to.distance, random));
+        let begun_by = self.begun(model, index);
         let lane = self.lanes.get_mut(index as usize)?;
-        let who = lane.begins(index);
+        (lane.did, lane.new) = (true, false);
+        lane.who.visit = self.streams.visit(lane.who.visit.0);
+        let who = lane.who;
+        lane.last = who.visit;
+        let random = &mut self.random;
         let (name, to) = names(
             &mut self.player,
             model,
@@ -346,42 +337,18 @@ impl Generator {
         let calls = self.player.visit(model, line.visit, name, to, who, random);
         // One that fails as well: neither before what is in the directory nor after that went.
         self.player.changes |= calls.iter().any(|call| call.op.kind == OpKind::Rmdir);
-        let after = after(&mut self.player, &[name, to], who);
+        let after = after(&mut self.player, &[name, to], begun_by, who);
         let lane = self.lanes.get_mut(index as usize)?;
         lane.calls = lane.calls.saturating_add(calls.len() as u64);
-        lane.queue.push_back(Batch {
+        let batch = Batch {
             think_ns,
             after,
             calls,
             at_ns: now_ns,
-        });
+        };
+        self.streams.give(who.visit.0, batch);
         lane.walked += 1;
-        if goes_on(lane, line, left.repeat.get_mut(at)?, random) {
-            return Some(then_ns);
-        }
-        let exit = left.exits.get(at).copied().unwrap_or(0);
-        // Those that do long things do as much each.
-        let end = match left.each {
-            0..LONG => End::Free,
-            each if lane.walked < each => End::Later,
-            _ => End::Now,
-        };
-        // What needs an open file comes when there is one: else it would have to be opened once more.
-        let names = &self.player.names;
-        let can = |next: u64| {
-            let line = (next as usize).checked_sub(1).and_then(|at| script.get(at));
-            line.map_or(Has::Fitting, |line| has(names, model, line, who.pid))
-        };
-        let how = How {
-            kept: exit,
-            end,
-            ends: &left.ends,
-            can: &can,
-        };
-        lane.line = draw(left.next.get_mut(at)?, how, random) as u32;
-        if lane.line == 0 {
-            self.leaves(model, index, (phase, part));
-        }
+        self.follows(model, index, (phase, part, at))?;
         Some(then_ns)
     }
 
@@ -410,8 +377,8 @@ impl Generator {
         let Some(lane) = self.lanes.get_mut(index as usize) else {
             return;
         };
-        lane.who = who;
-        if let Some(batch) = lane.queue.back_mut().filter(|_| held) {
+        (lane.who, lane.new) = (who, true);
+        if let Some(batch) = self.streams.last(old.visit.0).filter(|_| held) {
             let mut op = Op::new(OpKind::Exit, Pid(old.pid), Tid(old.tid), 0);
             op.length = Some(1);
             batch.calls.push(Call {
@@ -448,16 +415,6 @@ impl Generator {
             all.extend(traps.map(|(what, kind)| (trimmed(&names.trap(what)), kind, 0)));
         }
         all
-    }
-}
-
-impl Lane {
-    /// A visit begins; who makes it.
-    fn begins(&mut self, index: u32) -> Who {
-        self.batches += 1;
-        self.did = true;
-        self.who.visit = (index, self.batches);
-        self.who
     }
 }
 
@@ -532,9 +489,15 @@ fn names(
 }
 
 /// Whose visits must be done before this one, which is the last of its files from now on.
-fn after(player: &mut Player, names: &[Option<u32>], who: Who) -> Vec<(u32, u64)> {
+fn after(
+    player: &mut Player,
+    names: &[Option<u32>],
+    begun_by: Option<(u32, u64)>,
+    who: Who,
+) -> Vec<(u32, u64)> {
     let changes = player.changes;
     let mut after = std::mem::take(&mut player.opened_by);
+    after.extend(begun_by);
     for &name in names.iter().flatten() {
         let Some(known) = player.names.get_mut(name) else {
             continue;

@@ -8,6 +8,7 @@
 
 mod character;
 mod check;
+mod classes;
 mod dist;
 mod fit;
 mod gather;
@@ -28,7 +29,7 @@ pub use check::{ModelError, Scale};
 pub use dist::{Deck, Dist, Random};
 pub use fit::{MODEL_BYTES, fit};
 pub use gather::Gather;
-pub use generate::{Batch, Generator, Options};
+pub use generate::{Batch, Generator, Next, Options};
 pub use measure::Measures;
 pub use model::{Class, Line, Model, Part, Pick, Type};
 pub use outline::{Outline, outline};

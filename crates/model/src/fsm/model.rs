@@ -182,6 +182,9 @@ pub struct Group {
     /// The process whose threads they are, by a number; 0: each is a process of its own.
     #[serde(default)]
     pub threads_of: u32,
+    /// Of which groups those are that began them, and how often; 0 where none did. What one is begun by it goes on behind.
+    #[serde(with = "text", default, skip_serializing_if = "Dist::is_empty")]
+    pub begun_by: Dist,
     /// When those begin that are the first on their place.
     #[serde(with = "text", default, skip_serializing_if = "Dist::is_empty")]
     pub begin_ns: Dist,

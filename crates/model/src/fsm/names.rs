@@ -1,6 +1,7 @@
 //! The files of a model that is played, and which of them is next.
 
 mod class;
+mod has;
 mod name;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use super::dist::{Deck, Random};
 use super::model::{Choice, Class, Model, OLDEST, Pick, Stage, Type};
 use super::recency::Recency;
 use class::{ClassState, in_order};
+pub use has::Has;
 pub use name::{Name, Opened};
 
 /// The names of a call, where it has one and a second.
@@ -41,22 +43,13 @@ pub struct Names {
     all: Vec<Name>,
     classes: Vec<ClassState>,
     open: FxHashMap<(u32, u32), Recency<u32>>,
+    /// Of each process how many files it has open, where it has any.
+    holders: FxHashMap<u32, usize>,
     /// Directories that were made in the run.
     made: Vec<u32>,
     /// The directory that holds everything, with a slash behind it; empty for the target's own.
     prefix: String,
     data: f64,
-}
-
-/// Whether there is one of a choice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Has {
-    /// None.
-    None,
-    /// One, but it is not as it should be.
-    Another,
-    /// One that is.
-    Fitting,
 }
 
 /// The last visit of its thread is this one.
@@ -107,6 +100,7 @@ impl Names {
             all: Vec::new(),
             classes: Vec::new(),
             open: FxHashMap::default(),
+            holders: FxHashMap::default(),
             made: Vec::new(),
             prefix: prefix.to_owned(),
             data,
@@ -310,44 +304,6 @@ impl Names {
         (Some(self.trap(&one)), second.then(|| self.trap(two)))
     }
 
-    /// Whether there is one of a choice, and whether it also is as it should be.
-    pub fn has(&self, choice: &Choice, wish: Wish) -> Has {
-        let any = self.has_any(choice, wish.pid);
-        let open = self.open.get(&(choice.class, wish.pid));
-        match open.filter(|_| any && choice.pick == Pick::Open && wish.rest.is_some()) {
-            Some(open) => {
-                let mut near = around(open, 0).take(ALIKE);
-                let fits = near.any(|name| self.fits(name, wish));
-                if fits { Has::Fitting } else { Has::Another }
-            }
-            None if any => Has::Fitting,
-            None => Has::None,
-        }
-    }
-
-    /// Whether a process has a name open as it should be.
-    fn fits(&self, name: u32, wish: Wish) -> bool {
-        let known = self.all.get(name as usize);
-        known.is_some_and(|n| n.is_open_for(wish, wish.rest))
-    }
-
-    fn has_any(&self, choice: &Choice, pid: u32) -> bool {
-        let Some(state) = self.classes.get(choice.class as usize) else {
-            return true;
-        };
-        match choice.pick {
-            Pick::Open => {
-                let open = self.open.get(&(choice.class, pid));
-                open.is_some_and(|open| !open.is_empty())
-            }
-            Pick::Shared => !state.shared.is_empty(),
-            Pick::Fresh => !state.fresh.is_empty(),
-            Pick::Known => !state.there.is_empty(),
-            Pick::Gone => !state.gone.is_empty(),
-            Pick::New | Pick::None => true,
-        }
-    }
-
     /// The file of a choice for a process; `None` where the choice is of none.
     pub fn pick(
         &mut self,
@@ -364,6 +320,8 @@ impl Names {
         if let Some(found) = bytes.and_then(|bytes| self.sized(choice, distance, bytes)) {
             return Some(found);
         }
+        let lacks = choice.pick == Pick::Open && !self.has_any(choice, pid);
+        let other = lacks.then(|| self.other(wish)).flatten();
         let state = self.classes.get_mut(class as usize).filter(|_| class > 0)?;
         let old = distance.checked_sub(OLDEST).map(|old| old as usize);
         let far = match choice.pick {
@@ -399,7 +357,8 @@ impl Names {
                     let other = || find(None).or_else(|| nth(open));
                     find(wish.rest).or_else(other)
                 })
-                .or_else(|| nth(&state.shared)),
+                .or_else(|| nth(&state.shared))
+                .or(other),
             Pick::Shared => nth(&state.shared),
             _ => None,
         };
@@ -537,12 +496,19 @@ impl Names {
         };
         state.used(name, exists);
         let open = self.open.entry((class, pid)).or_default();
-        for (stack, on) in [(open, held), (&mut state.shared, any)] {
+        let before = open.len();
+        for (stack, on) in [(&mut *open, held), (&mut state.shared, any)] {
             if on {
                 stack.touch(name);
             } else {
                 stack.remove(&name);
             }
+        }
+        let after = open.len();
+        let holds = self.holders.entry(pid).or_default();
+        *holds = (*holds + after).saturating_sub(before);
+        if *holds == 0 {
+            self.holders.remove(&pid);
         }
     }
 
@@ -556,6 +522,7 @@ impl Names {
     /// A process ended: what it had open.
     pub fn ended(&mut self, pid: u32) -> bool {
         let mut any = false;
+        self.holders.remove(&pid);
         for class in 0..self.classes.len() as u32 {
             let Some(open) = self.open.remove(&(class, pid)) else {
                 continue;

@@ -45,7 +45,7 @@ pub struct Player {
     lacks: i64,
     /// Visits of others that gave the descriptors that were used.
     pub opened_by: Vec<(u32, u64)>,
-    /// Whether the visit at hand makes, removes or extends something.
+    /// Whether the visit at hand makes, removes or writes something.
     pub changes: bool,
 }
 
@@ -562,6 +562,8 @@ impl Player {
         if op.kind != OpKind::Seek && (fault || moved > 0) {
             known.stage.moved(step.form.is_write());
         }
+        // What is read behind is what was written.
+        self.changes |= write && moved > 0;
         if fault {
             known.mapped = after;
         } else {
@@ -572,7 +574,6 @@ impl Player {
         }
         if write && offset + moved > size {
             known.set_size_of(at, offset + moved);
-            self.changes = true;
         }
     }
 

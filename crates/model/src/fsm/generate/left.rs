@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 
+use super::super::classes::Classes;
 use super::super::dist::{Deck, Dist, Random};
-use super::super::model::Part;
+use super::super::model::{Model, Part};
 use super::super::names::Has;
+use super::needs::needs;
 
 /// What is left to be done of a part.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +21,8 @@ pub(super) struct Left {
     pub(super) exits: Vec<u64>,
     /// Of each line, from 0, the end, on: whether nothing but the end can come of it.
     pub(super) ends: Vec<bool>,
+    /// Of each line the classes of which one must be open.
+    pub(super) needs: Vec<Classes>,
     /// How many more visits there are, of a part of the trace's time.
     pub(super) visits: u64,
     /// How many one that begins does, on average.
@@ -98,7 +102,7 @@ impl Left {
         left.any(|first| first.1 > 0)
     }
 
-    pub(super) fn new(part: &Part, time: f64) -> Self {
+    pub(super) fn new(model: &Model, part: &Part, time: f64) -> Self {
         // Of a part of a time what the next whole one has is begun, and left at that part.
         let whole = time.ceil() as u64;
         let scaled = |dist: &Dist| {
@@ -125,6 +129,7 @@ impl Left {
             next: part.script.iter().map(|l| scaled(&l.next)).collect(),
             exits: exits(part),
             ends: ends(part),
+            needs: needs(model, part),
             // All of it ends by itself.
             visits: if time.fract() == 0.0 {
                 u64::MAX

@@ -3,7 +3,10 @@
 use super::super::model::Model;
 use super::super::names::Has;
 use super::left::{End, How, Left, draw};
-use super::{Generator, Lane};
+use super::{Generator, Lane, goes_on, has};
+
+/// Visits from which on processes of a group are taken to do equally much.
+const LONG: u64 = 32;
 
 /// What is begun with is drawn as often as it comes.
 const FREE: How<'static> = How {
@@ -52,6 +55,53 @@ impl Generator {
             return Some(line as u32);
         }
         Some(draw(&mut left.going_on, FREE, &mut self.random) as u32)
+    }
+
+    /// What a lane does after a visit of line `at`, from 0: that once more, another, or nothing in this phase.
+    pub(super) fn follows(
+        &mut self,
+        model: &Model,
+        index: u32,
+        (phase, part, at): (usize, usize, usize),
+    ) -> Option<()> {
+        let script = &model.phases.get(phase)?.parts.get(part)?.script;
+        let left = self.left.get_mut(phase)?.get_mut(part)?;
+        let lane = self.lanes.get_mut(index as usize)?;
+        let row = left.repeat.get_mut(at)?;
+        if goes_on(lane, script.get(at)?, row, &mut self.random) {
+            return Some(());
+        }
+        let exit = left.exits.get(at).copied().unwrap_or(0);
+        // Those that do long things do as much each.
+        let end = match left.each {
+            0..LONG => End::Free,
+            each if lane.walked < each => End::Later,
+            _ => End::Now,
+        };
+        // What needs an open file comes when there is one: else it would have to be opened once more.
+        let (names, pid) = (&self.player.names, lane.who.pid);
+        let needs = &left.needs;
+        let can = |next: u64| {
+            let Some(at) = (next as usize).checked_sub(1) else {
+                return Has::Fitting;
+            };
+            let needs = needs.get(at).copied().unwrap_or_default();
+            match script.get(at).filter(|_| names.open(needs, pid)) {
+                Some(line) => has(names, model, line, pid),
+                None => Has::None,
+            }
+        };
+        let how = How {
+            kept: exit,
+            end,
+            ends: &left.ends,
+            can: &can,
+        };
+        lane.line = draw(left.next.get_mut(at)?, how, &mut self.random) as u32;
+        if lane.line == 0 {
+            self.leaves(model, index, (phase, part));
+        }
+        Some(())
     }
 
     /// A lane has come to the end of its part: its process goes on in a later phase, or ends.

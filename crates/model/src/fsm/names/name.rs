@@ -56,7 +56,7 @@ pub struct Name {
     pub mapped: (u64, u64),
     /// Places at random that were used; of most files none are.
     pub places: Option<Box<Recency<u64>>>,
-    /// The visit that made, removed or extended it.
+    /// The visit that made, removed or wrote it.
     pub changed: Option<(u32, u64)>,
     /// The last visit of each thread since then.
     pub users: Vec<(u32, u64)>,

@@ -145,7 +145,9 @@ impl Resolver {
         } else {
             let place = Place { offset, gap, size };
             let seeks = op.kind == OpKind::Seek;
-            place.told(before, write || seeks, explicit || seeks)
+            // Who finds nothing reads behind the end.
+            let nothing = moved == 0 && op.length.is_some_and(|asked| asked > 0);
+            place.told(before, write || seeks || nothing, explicit || seeks)
         };
         // Who began somewhere does not go on until the end, though he may come there.
         let placed = match done.form.at {
