@@ -9,11 +9,12 @@
 //! tells to have ended by another thread ends when that one has come as far. The thesis leaves
 //! all this out (Smith 2001, 4.4.5.6).
 //!
-//! * [`follow`]: what the trace says of its threads. [`order`]: names that keep them out. `schedule`: the machine. `device`: what it serves.
+//! * [`follow`]: what the trace says of its threads. [`order`]: names that keep them out. `schedule`: the machine. `call`: one call. `device`: what it serves.
 //!   `ahead`: what comes before somebody asks. `awaiting`: who waits for whom there. `contention`: calls at once.
 
 mod ahead;
 mod awaiting;
+mod call;
 mod commits;
 mod contention;
 mod device;

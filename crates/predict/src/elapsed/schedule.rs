@@ -52,7 +52,7 @@ pub(super) type Waits = [f64; OpKind::ALL.len()];
 
 #[derive(Debug, Clone)]
 pub(super) struct Schedule {
-    machine: Machine,
+    pub(super) machine: Machine,
     free: usize,
     pub(super) threads: Vec<Thread>,
     /// Threads that want a processor: how much they had of it, their turn, who, and since when.
@@ -63,12 +63,12 @@ pub(super) struct Schedule {
     due: BinaryHeap<Reverse<Due>>,
     numbers: u64,
     pub(super) now: u64,
-    pending: usize,
+    pub(super) pending: usize,
     /// Threads on a processor without anything to do.
     starved: Vec<usize>,
-    contention: Option<Contention>,
-    device: Device,
-    syncing: Syncing,
+    pub(super) contention: Option<Contention>,
+    pub(super) device: Device,
+    pub(super) syncing: Syncing,
     /// For the device, and because others were in calls of the kind.
     pub waits: Waits,
     /// For a processor.
@@ -152,7 +152,7 @@ impl Schedule {
 
     /// Makes room for a thread.
     #[inline]
-    fn grow(&mut self, slot: usize) {
+    pub(super) fn grow(&mut self, slot: usize) {
         if self.threads.len() <= slot {
             self.threads.resize_with(slot + 1, Thread::default);
         }
@@ -375,30 +375,10 @@ impl Schedule {
                 Stage::Memory => {
                     at = at.saturating_add(thread.left_ns);
                     thread.ran_ns = thread.ran_ns.saturating_add(thread.left_ns);
-                    let item = thread.now.as_ref();
-                    let latency = item.map(|item| item.latency).unwrap_or_default();
-                    let request = item.and_then(|item| item.request);
-                    let asked = self.device.ask(slot, (latency, request), at);
-                    thread.asked = asked;
-                    if asked.device_ns > 0 {
-                        thread.stage = Stage::Finish;
-                        let done = at.saturating_add(asked.device_ns);
-                        if let Some(item) = &thread.now {
-                            self.syncing.note((item.kind, item.place), at, done);
-                        }
-                        if self.machine.in_memory {
-                            return self.plan(done, What::Free(Some(slot)));
-                        }
-                        self.plan(at, What::Arrives(slot));
-                        return self.plan(at, What::Free(None));
-                    }
-                    let others = thread.now.as_ref();
-                    if others.is_some_and(|item| self.syncing.until(item, at) > at) {
-                        thread.stage = Stage::Finish;
-                        self.plan(at, What::Arrives(slot));
-                        return self.plan(at, What::Free(None));
-                    }
                     let kind = thread.now.as_ref().filter(|i| i.charged).map(|i| i.kind);
+                    if self.waits_in_call(slot, at) {
+                        return;
+                    }
                     if self.complete(slot, at) {
                         return;
                     }
@@ -459,151 +439,15 @@ impl Schedule {
         thread.state = State::Starved { at, slice_end };
         self.starved.push(slot);
     }
-
-    /// Hands what the thread only asks for to who serves it; whether it goes on at once.
-    fn hand_over(&mut self, slot: usize, at: u64) -> bool {
-        let thread = self.threads.get_mut(slot);
-        let Some(item) = thread.and_then(|t| t.now.as_mut()) else {
-            return false;
-        };
-        // What needs no device is done at once, and drives take writes while they are elsewhere.
-        let queues = self.machine.in_memory || item.kind == OpKind::Read;
-        if !queues || item.latency.device_ns <= 0.0 {
-            return false;
-        }
-        let Some(server) = item.served_by.take() else {
-            return false;
-        };
-        let mut request = Item {
-            think_ns: 0,
-            asked_at: Some(at),
-            ..item.clone()
-        };
-        // A device in memory works on the server's processor.
-        if self.machine.in_memory {
-            request.latency.device_ns = 0.0;
-        }
-        item.charged = false;
-        self.pending += 1;
-        self.grow(server);
-        if let Some(thread) = self.threads.get_mut(server) {
-            if self.machine.in_memory && thread.now.is_some() {
-                request.latency.total_ns *= self.device.behind_others(request.kind);
-            }
-            thread.serves = true;
-            thread.queue.push_back(request);
-            match thread.state {
-                State::Unborn => self.wake(server, at),
-                State::Idle { since } => self.wake(server, at.max(since)),
-                _ => {}
-            }
-        }
-        true
-    }
-
-    /// The call begins.
-    fn begin(&mut self, slot: usize, at: u64) {
-        if self.hand_over(slot, at) {
-            // Whoever only asks neither ends nor starts anybody with it.
-            self.complete(slot, at);
-            return;
-        }
-        let several = self.threads.len() > 1;
-        let Some(thread) = self.threads.get_mut(slot) else {
-            return;
-        };
-        thread.stage = Stage::Memory;
-        let Some(item) = &mut thread.now else { return };
-        thread.began = item.asked_at.unwrap_or(at);
-        let came_ns = came_ahead(&mut thread.ahead, item, at, &self.device);
-        item.latency.total_ns -= came_ns;
-        item.latency.device_ns -= came_ns;
-        if item.charged && came_ns > 0.0 {
-            add(&mut self.waits, item.kind, -came_ns);
-        }
-        let stretch = match &mut self.contention {
-            Some(contention) if several => {
-                let alone_ns = item.latency.memory_ns();
-                contention.stretch(slot, item.kind, item.place, at as f64, alone_ns)
-            }
-            _ => 1.0,
-        };
-        thread.memory_ns = thread.rest.whole(item.latency.memory_ns() * stretch);
-        thread.stretched_ns = item.latency.memory_ns() * (stretch - 1.0);
-        thread.left_ns = thread.memory_ns;
-    }
-
-    /// The call ends; whether its thread ends with it and its processor is free.
-    fn complete(&mut self, slot: usize, at: u64) -> bool {
-        let Some(thread) = self.threads.get_mut(slot) else {
-            return true;
-        };
-        let asked = std::mem::take(&mut thread.asked);
-        let queued_ns = std::mem::take(&mut thread.queued_ns);
-        let own = thread.memory_ns.saturating_add(asked.device_ns);
-        let own = own.saturating_add(queued_ns);
-        // Where time has ended nothing is known of waiting any more.
-        let waited = if at < u64::MAX {
-            at.saturating_sub(thread.began) as f64 - own as f64 + thread.stretched_ns
-        } else {
-            0.0
-        };
-        thread.stage = Stage::Next;
-        let Some(item) = thread.now.take() else {
-            return false;
-        };
-        self.end_ns = self.end_ns.max(at);
-        if is_ahead(&item) {
-            thread.ahead.ends(at, self.device.worked_ns);
-        }
-        if item.charged {
-            // Less than nothing where the device was faster.
-            let least = if self.device.gains(item.kind) {
-                -(asked.device_ns as f64)
-            } else {
-                0.0
-            };
-            add(&mut self.waits, item.kind, waited.max(least));
-            add(&mut self.queued, item.kind, queued_ns as f64);
-        }
-        self.done(slot, at);
-        if let Some(server) = item.served_by {
-            // It counts as the server's, whether that had anything to do so far or not.
-            self.grow(server);
-            self.done(server, at);
-        }
-        if let Some(child) = item.spawns {
-            self.grow(child);
-            self.wake(child, at);
-        }
-        if item.ends {
-            self.plan(at, What::Gone(slot));
-            self.plan(at, What::Free(None));
-        }
-        item.ends
-    }
-
-    /// An operation of a thread is done at `at`: who waits for it goes on.
-    fn done(&mut self, slot: usize, at: u64) {
-        let Some(thread) = self.threads.get_mut(slot) else {
-            return;
-        };
-        thread.completes(at, self.now);
-        let completed = thread.completed;
-        let came = thread.awaited.extract_if(.., |wake| wake.ops <= completed);
-        for wake in came.collect::<Vec<_>>() {
-            self.came(wake.slot, at.saturating_add(wake.lag_ns));
-        }
-    }
 }
 
 /// Whether a drive is asked for what the kernel asks for ahead.
-fn is_ahead(item: &Item) -> bool {
+pub(super) fn is_ahead(item: &Item) -> bool {
     item.request.is_some_and(|request| request.ahead)
 }
 
 /// What of an operation at `at` has come already.
-fn came_ahead(ahead: &mut Ahead, item: &Item, at: u64, device: &Device) -> f64 {
+pub(super) fn came_ahead(ahead: &mut Ahead, item: &Item, at: u64, device: &Device) -> f64 {
     if is_ahead(item) {
         ahead.came_ns(item.latency, at, device.worked_ns, device.reads_ahead_ns())
     } else {
@@ -611,7 +455,7 @@ fn came_ahead(ahead: &mut Ahead, item: &Item, at: u64, device: &Device) -> f64 {
     }
 }
 
-fn add(waits: &mut Waits, kind: OpKind, ns: f64) {
+pub(super) fn add(waits: &mut Waits, kind: OpKind, ns: f64) {
     if let Some(sum) = waits.get_mut(kind as usize) {
         *sum += ns;
     }
