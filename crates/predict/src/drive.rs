@@ -127,6 +127,12 @@ struct Place {
     used: u64,
 }
 
+impl Place {
+    fn holds(&self, of: Of, (first, end): (u64, u64)) -> bool {
+        self.of == of && self.first <= first && end <= self.end
+    }
+}
+
 /// The state of a drive.
 #[derive(Debug, Clone)]
 pub(crate) struct Drive {
@@ -176,8 +182,7 @@ impl Drive {
     /// Whether it holds the bytes from `first` to `end`.
     pub fn holds(&mut self, of: Of, (first, end): (u64, u64), now_ns: u64) -> bool {
         self.rest(now_ns);
-        let mut places = self.places.iter();
-        places.any(|p| p.of == of && p.first <= first && end <= p.end)
+        self.places.iter().any(|p| p.holds(of, (first, end)))
     }
 
     /// How far a place lies from where the arm is, in bytes; `None` where it is over something else.
@@ -253,8 +258,7 @@ impl Drive {
         }
         self.uses += 1;
         let (uses, most) = (self.uses, self.figures.ahead_bytes);
-        let held = |p: &&mut Place| p.of == of && p.first <= first && end <= p.end;
-        if let Some(place) = self.places.iter_mut().find(held) {
+        if let Some(place) = (self.places.iter_mut()).find(|p| p.holds(of, (first, end))) {
             // Its own memory answers, and the arm goes on with what it does.
             place.asked = place.asked.max(end);
             place.used = uses;

@@ -241,9 +241,7 @@ impl Lane {
             self.pending = Some(batch);
         }
     }
-}
 
-impl Lane {
     /// It waits; others may have waited for what it has done by now.
     fn lets_go_on(&mut self) -> Wait {
         if std::mem::replace(&mut self.others_went, true) {

@@ -3,7 +3,7 @@
 use fsage_core::OpKind;
 
 use super::due::What;
-use super::schedule::{Schedule, add, came_ahead, is_ahead};
+use super::schedule::{Schedule, add};
 use super::thread::{Item, Stage, State};
 
 impl Schedule {
@@ -90,7 +90,7 @@ impl Schedule {
         thread.stage = Stage::Memory;
         let Some(item) = &mut thread.now else { return };
         thread.began = item.asked_at.unwrap_or(at);
-        let came_ns = came_ahead(&mut thread.ahead, item, at, &self.device);
+        let came_ns = thread.ahead.came_ns(item, at, &self.device);
         item.latency.total_ns -= came_ns;
         item.latency.device_ns -= came_ns;
         if item.charged && came_ns > 0.0 {
@@ -128,7 +128,7 @@ impl Schedule {
             return false;
         };
         self.end_ns = self.end_ns.max(at);
-        if is_ahead(&item) {
+        if item.is_ahead() {
             thread.ahead.ends(at, self.device.worked_ns);
         }
         if item.charged {

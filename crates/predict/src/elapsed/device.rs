@@ -108,16 +108,22 @@ impl Device {
         }
     }
 
-    /// What of an operation a device in memory works for: all of what is much shorter than an access is the caller's own
-    /// work, while of a drive it is the mean of many operations without an access and one with it.
-    pub fn in_memory(&self, latency: Latency) -> Latency {
-        if latency.device_ns >= self.access_ns / 2.0 {
+    /// What of an operation it is asked for. Memory has read ahead before the next page is asked for, but what goes past the
+    /// cache; and there all of what is much shorter than an access is the caller's own work, while of a drive it is the
+    /// mean of many operations without an access and one with it.
+    pub fn asked_for(&self, latency: Latency, past_cache: bool) -> Latency {
+        if !self.in_memory {
             return latency;
         }
-        Latency {
-            device_ns: 0.0,
-            ..latency
+        let mut asked = if past_cache {
+            latency
+        } else {
+            latency.without_ahead()
+        };
+        if asked.device_ns < self.access_ns / 2.0 {
+            asked.device_ns = 0.0;
         }
+        asked
     }
 
     /// For how long it reads ahead at most while nobody asks: as far as a drive does.
@@ -367,9 +373,13 @@ impl Device {
     }
 }
 
+fn positive(vector: &SystemVector, name: &str) -> Option<f64> {
+    vector.named(name).map(|e| e.value).filter(|&v| v > 0.0)
+}
+
 /// The share of a direct write of 16 KiB that one in a row takes; all, where that was not measured.
 fn in_a_row(vector: &SystemVector) -> f64 {
-    let value = |name| vector.named(name).map(|e| e.value).filter(|&v| v > 0.0);
+    let value = |name| positive(vector, name);
     let alone = value("DWO4").zip(value("DWO64"));
     let alone = alone.and_then(|(small, large)| linear(&[(4.0, small), (64.0, large)], 16.0));
     let share = value("DWOR").zip(alone).map(|(row, alone)| row / alone);
@@ -387,7 +397,7 @@ fn off_ns(vector: &SystemVector) -> Vec<(f64, f64)> {
 /// Of reads in turns (`RFT`), the share that takes as long as reads anywhere by as many threads
 /// (`SC_RR_D`); all, where that was not measured.
 fn misses(vector: &SystemVector, in_turns: &str, anywhere: &str) -> f64 {
-    let value = |name| vector.named(name).map(|e| e.value).filter(|&v| v > 0.0);
+    let value = |name| positive(vector, name);
     let share = value(in_turns)
         .zip(value(anywhere))
         .map(|(turn_ns, rate)| turn_ns * rate / 1e9);

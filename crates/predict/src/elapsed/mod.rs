@@ -39,8 +39,6 @@ use thread::Item;
 pub struct Replay {
     schedule: Schedule,
     own_work: f64,
-    /// Whether the device is memory.
-    in_memory: bool,
     /// Threads that an operation of the trace started, so far.
     started: Vec<bool>,
 }
@@ -51,7 +49,6 @@ impl Replay {
         Self {
             schedule: Schedule::new(vector),
             own_work: vector.own_work,
-            in_memory: vector.machine.in_memory,
             started: Vec::new(),
         }
     }
@@ -74,13 +71,8 @@ impl Replay {
                 *born = true;
             }
         }
-        // Memory has read ahead before the next page is asked for; the reader gives its processor up for the first.
-        let waits = op.record.contains(OpFlags::DIRECT) || op.record.contains(OpFlags::URING);
-        let latency = match (self.in_memory, waits) {
-            (true, false) => self.schedule.in_memory(latency.without_ahead()),
-            (true, true) => self.schedule.in_memory(latency),
-            (false, _) => latency,
-        };
+        let past_cache = op.record.contains(OpFlags::DIRECT) || op.record.contains(OpFlags::URING);
+        let latency = self.schedule.device.asked_for(latency, past_cache);
         let mut awaits = event.awaits.clone();
         if let Some(awaits) = &mut awaits {
             awaits.think_ns *= self.own_work;

@@ -18,13 +18,11 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use fsage_core::OpKind;
 
-use super::ahead::Ahead;
 use super::contention::Contention;
 use super::device::Device;
 use super::due::{Due, What};
 use super::syncing::Syncing;
 use super::thread::{Item, Stage, State, Thread};
-use crate::cost::ledger::Latency;
 use crate::cost::{Machine, SystemVector};
 
 /// A slice of Linux (2.8 ms on two processors and more) ends at a tick, which mostly come every 4 ms.
@@ -100,11 +98,6 @@ impl Schedule {
         }
     }
 
-    /// What of an operation a device in memory works for.
-    pub fn in_memory(&self, latency: Latency) -> Latency {
-        self.device.in_memory(latency)
-    }
-
     /// The next operation of a thread. A thread that nothing started begins with the trace.
     #[inline]
     pub fn push(&mut self, slot: usize, mut item: Item, born: bool) {
@@ -176,7 +169,7 @@ impl Schedule {
         };
         let pause = item.sleep_ns.saturating_add(item.think_ns);
         let begins = at.saturating_add(pause);
-        let came_ns = came_ahead(&mut thread.ahead, item, begins, &self.device);
+        let came_ns = thread.ahead.came_ns(item, begins, &self.device);
         let call = thread.rest.whole(item.latency.total_ns - came_ns);
         *at = begins.saturating_add(call);
         let at = *at;
@@ -184,7 +177,7 @@ impl Schedule {
         self.now = at;
         self.end_ns = self.end_ns.max(at);
         self.device.alone(item, (begins, at));
-        if is_ahead(item) {
+        if item.is_ahead() {
             self.device.worked_ns -= came_ns;
             thread.ahead.ends(at, self.device.worked_ns);
             if item.charged {
@@ -438,20 +431,6 @@ impl Schedule {
         }
         thread.state = State::Starved { at, slice_end };
         self.starved.push(slot);
-    }
-}
-
-/// Whether a drive is asked for what the kernel asks for ahead.
-pub(super) fn is_ahead(item: &Item) -> bool {
-    item.request.is_some_and(|request| request.ahead)
-}
-
-/// What of an operation at `at` has come already.
-pub(super) fn came_ahead(ahead: &mut Ahead, item: &Item, at: u64, device: &Device) -> f64 {
-    if is_ahead(item) {
-        ahead.came_ns(item.latency, at, device.worked_ns, device.reads_ahead_ns())
-    } else {
-        0.0
     }
 }
 

@@ -36,6 +36,13 @@ pub(super) struct Item {
     pub asked_at: Option<u64>,
 }
 
+impl Item {
+    /// Whether a drive is asked for what the kernel asks for ahead.
+    pub fn is_ahead(&self) -> bool {
+        self.request.is_some_and(|request| request.ahead)
+    }
+}
+
 /// Nanoseconds in whole numbers, such that what is rounded off is not lost.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Rest(f64);
