@@ -65,6 +65,8 @@ const RANGES: [&str; 5] = ["SYNC", "SYNF", "SYND", "SYNO", "SFR"];
 /// How few files a sync finds dirty, and how many files or new directories more.
 const FEW_DIRTY: usize = 20;
 const MORE_DIRTY: usize = 100;
+/// As many as an archive has: what a disk's turn is among them does not hide what each takes.
+const MANY_DIRTY: usize = 1000;
 /// Directories that were there before, in some of which names are made.
 const OLD_DIRS: usize = 800;
 
@@ -440,7 +442,8 @@ fn many_files(lab: &mut Lab<'_>, dir: &str, old: &Population) -> Res {
     let only = [dir];
     let here = (dir, only.as_slice());
     let few_ns = sync_of(lab, here, (FEW_DIRTY, 0))?;
-    let many_ns = sync_of(lab, here, (FEW_DIRTY + MORE_DIRTY, 0))?;
+    let more_ns = sync_of(lab, here, (FEW_DIRTY + MORE_DIRTY, 0))?;
+    let many_ns = sync_of(lab, here, (FEW_DIRTY + MANY_DIRTY, 0))?;
     let new_ns = sync_of(lab, here, (FEW_DIRTY, MORE_DIRTY))?;
     let order = lab.random.order(old.dirs.len());
     let some = order.into_iter().filter_map(|i| old.dirs.get(i));
@@ -448,9 +451,9 @@ fn many_files(lab: &mut Lab<'_>, dir: &str, old: &Population) -> Res {
     let old_ns = sync_of(lab, (dir, &some), (FEW_DIRTY + MORE_DIRTY, 0))?;
     let more = MORE_DIRTY as f64;
     for (stem, ns, count) in [
-        ("SYNF", many_ns - few_ns, more),
+        ("SYNF", many_ns - few_ns, MANY_DIRTY as f64),
         ("SYND", new_ns - few_ns, more),
-        ("SYNO", old_ns - many_ns, some.len() as f64),
+        ("SYNO", old_ns - more_ns, some.len() as f64),
     ] {
         // Less than nothing by chance, which the mean of several is not.
         lab.add(Probe::of(stem), 0, ns / count.max(1.0));

@@ -310,7 +310,7 @@ pub(super) const ROWS: &[Family] = &[
         quick: true,
         short: "sync of small files",
         what: "sync with many small new files dirty, for each more",
-        how: "20 and 120 files of 4 to 16 KiB made, then syncfs of the target: the difference",
+        how: "20 and 1,020 files of 4 to 16 KiB made, then syncfs of the target: the difference",
         source: "extended: installers and image layers",
         depends: &[],
     },
