@@ -258,36 +258,56 @@ impl Drive {
         }
         self.uses += 1;
         let (uses, most) = (self.uses, self.figures.ahead_bytes);
-        if let Some(place) = (self.places.iter_mut()).find(|p| p.holds(of, (first, end))) {
-            // Its own memory answers, and the arm goes on with what it does.
-            place.asked = place.asked.max(end);
-            place.used = uses;
-            return Found::Held;
+        let found = self.look(of, (first, end));
+        match found {
+            Found::Held => {
+                // Its own memory answers, and the arm goes on with what it does.
+                if let Some(place) = self.places.iter_mut().find(|p| p.holds(of, (first, end))) {
+                    place.asked = place.asked.max(end);
+                    place.used = uses;
+                }
+                return found;
+            }
+            Found::Coming(_) => {
+                if let Some(place) = self.at.and_then(|at| self.places.get_mut(at)) {
+                    let least = end.saturating_sub(2 * most.max(end - first));
+                    place.first = place.first.max(least.min(first));
+                    (place.asked, place.end, place.used) = (end, end, uses);
+                }
+            }
+            Found::Elsewhere => {
+                let place = Place {
+                    of,
+                    first,
+                    asked: end,
+                    end,
+                    used: uses,
+                };
+                let at = self.room();
+                self.at = Some(at);
+                self.put(at, place);
+            }
         }
         self.busy(until_ns);
-        if let Some(place) = self.at.and_then(|at| self.places.get_mut(at))
-            && place.of == of
-            && place.first <= first
-            && first <= place.end.max(place.asked.saturating_add(most))
-        {
-            let passed = first.saturating_sub(place.end);
-            place.first = place
-                .first
-                .max(end.saturating_sub(2 * most.max(end - first)).min(first));
-            (place.asked, place.end, place.used) = (end, end, uses);
-            return Found::Coming(passed);
+        found
+    }
+
+    /// Where the bytes from `first` to `end` are when they are asked for at `now_ns`.
+    pub fn finds(&mut self, of: Of, (first, end): (u64, u64), now_ns: u64) -> Found {
+        self.rest(now_ns);
+        self.look(of, (first, end))
+    }
+
+    fn look(&self, of: Of, (first, end): (u64, u64)) -> Found {
+        if self.places.iter().any(|p| p.holds(of, (first, end))) {
+            return Found::Held;
         }
-        let place = Place {
-            of,
-            first,
-            asked: end,
-            end,
-            used: uses,
-        };
-        let at = self.room();
-        self.at = Some(at);
-        self.put(at, place);
-        Found::Elsewhere
+        let under = self.at.and_then(|at| self.places.get(at));
+        let reached = |p: &Place| p.end.max(p.asked.saturating_add(self.figures.ahead_bytes));
+        match under.filter(|p| p.of == of && p.first <= first && first <= reached(p)) {
+            Some(place) => Found::Coming(first.saturating_sub(place.end)),
+            None => Found::Elsewhere,
+        }
     }
 
     /// Nobody asked until now: the drive reads on, until it goes to what it is to write.

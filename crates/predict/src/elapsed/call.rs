@@ -2,9 +2,11 @@
 
 use fsage_core::OpKind;
 
+use super::device::Asked;
 use super::due::What;
 use super::schedule::{Schedule, add};
 use super::thread::{Item, Stage, State};
+use super::waiting::Waiting;
 
 impl Schedule {
     /// Its own work is done at `at`: asks the device, or waits for who makes the same file stable; whether it does, and its
@@ -16,6 +18,13 @@ impl Schedule {
         let Some(item) = &thread.now else {
             return false;
         };
+        if self.device.needs_arm(item) {
+            thread.asked = Asked::default();
+            thread.stage = Stage::Finish;
+            self.plan(at, What::Arrives(slot));
+            self.plan(at, What::Free(None));
+            return true;
+        }
         let asked = self.device.ask(slot, (item.latency, item.request), at);
         thread.asked = asked;
         if asked.device_ns > 0 {
@@ -33,6 +42,67 @@ impl Schedule {
         self.plan(at, What::Arrives(slot));
         self.plan(at, What::Free(None));
         true
+    }
+
+    /// A thread's request reaches the device at `at`.
+    pub(super) fn arrives(&mut self, slot: usize, at: u64) {
+        let Some(thread) = self.threads.get(slot) else {
+            return;
+        };
+        let Some(item) = thread.now.as_ref() else {
+            return;
+        };
+        // Who serves others has what they asked for meanwhile.
+        let behind = if thread.serves { thread.queue.len() } else { 0 };
+        if self.device.needs_arm(item) {
+            let waiting = Waiting {
+                slot,
+                kind: item.kind,
+                latency: item.latency,
+                request: item.request,
+                behind,
+                since: at,
+            };
+            // It is planned once, for as long as anybody waits.
+            let planned = self.device.free_for_next().is_some();
+            if !self.device.waits(waiting) {
+                self.serve(&waiting, (0, 0.0), at);
+            } else if let Some(at) = self.device.free_for_next().filter(|_| !planned) {
+                self.plan(at, What::Serves);
+            }
+            return;
+        }
+        let (what, asked) = ((item.kind, item.place), thread.asked);
+        let others = self.syncing.until(item, at);
+        let mut done = at;
+        if asked.device_ns > 0 {
+            done = self.device.serve(slot, what.0, (asked, behind), at);
+            self.syncing.note(what, at, done);
+        }
+        self.plan(done.max(others), What::Ready(slot));
+    }
+
+    /// The device serves a request from `at` on.
+    fn serve(&mut self, waiting: &Waiting, among: (usize, f64), at: u64) {
+        let mut asked = (self.device).ask(waiting.slot, (waiting.latency, waiting.request), at);
+        asked.among = among;
+        let done = (self.device).serve(waiting.slot, waiting.kind, (asked, waiting.behind), at);
+        if let Some(thread) = self.threads.get_mut(waiting.slot) {
+            thread.asked = asked;
+        }
+        self.plan(done, What::Ready(waiting.slot));
+    }
+
+    /// The device may be free at `at`: who waits and is nearest is next.
+    pub(super) fn serves(&mut self, at: u64) {
+        while let Some(free_at) = self.device.free_for_next() {
+            if free_at > at {
+                return self.plan(free_at, What::Serves);
+            }
+            if let Some((waiting, among)) = self.device.next(at) {
+                self.serve(&waiting, among, at);
+            }
+        }
     }
 
     /// Hands what the thread only asks for to who serves it; whether it goes on at once.

@@ -151,8 +151,9 @@ impl AtOnce {
             .filter(|&(_, rate)| rate > 0.0)
             .collect();
         let alone = rates.iter().find(|r| r.0 <= 1.0)?.1;
-        // One of n is served at best n times as fast as alone: what is beyond is a measurement of one that was disturbed.
-        let factor = |(n, r): (f64, f64)| (n, (alone / r).max(1.0 / n.max(1.0)));
+        // One of n is served at best n times as fast as alone, and not slower than that: what is beyond is a measurement of
+        // one that was disturbed.
+        let factor = |(n, r): (f64, f64)| (n, (alone / r).clamp(1.0 / n.max(1.0), 1.0));
         Some(Self(rates.into_iter().map(factor).collect()))
     }
 

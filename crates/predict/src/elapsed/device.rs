@@ -8,6 +8,7 @@ use fsage_stats::interpolate::linear;
 use super::commits::Commits;
 use super::contention::AtOnce;
 use super::thread::{Item, Rest};
+use super::waiting::{Line, Waiting};
 use crate::cost::SystemVector;
 use crate::cost::ledger::Latency;
 use crate::drive::{Drive, Figures, Found, Of, Request, access_ns};
@@ -44,6 +45,8 @@ pub(super) struct Asked {
     pub between: bool,
     /// Whether the drive holds it: it needs no arm.
     pub held: bool,
+    /// Of how many it was the nearest, and what they take on average; 0 where it did not wait.
+    pub among: (usize, f64),
 }
 
 /// One device, and what waits for it.
@@ -73,6 +76,9 @@ pub(super) struct Device {
     others_done: u64,
     commits: Commits,
     others: Queue,
+    waiting: Line,
+    /// How many of them it serves before the next step of a commit.
+    together: usize,
     /// The arm and what it read on, in predicted time.
     drive: Option<Drive>,
     /// What a read takes so far off the last one, by KiB.
@@ -102,6 +108,8 @@ impl Device {
             others_done: 0,
             commits: Commits::of(vector, access_ns(vector)),
             others: Queue::of(vector, "SC_RR_D"),
+            waiting: Line::default(),
+            together: 0,
             drive: Figures::of(vector).map(Drive::new),
             off_ns: off_ns(vector),
             in_a_row: in_a_row(vector),
@@ -178,17 +186,12 @@ impl Device {
         let moved_ns = match found {
             Found::Held => 0.0,
             Found::Coming(bytes) => drive.passing_ns(bytes + (r.end - r.first)),
-            Found::Elsewhere => {
-                let most = self.off_ns.last().map_or(0.0, |point| point.0);
-                let kib = distance.map(|bytes| (bytes as f64 / 1024.0).min(most));
-                let off = kib.and_then(|kib| linear(&self.off_ns, kib));
-                match off {
-                    off if r.near => off.unwrap_or(self.access_ns).min(self.access_ns),
-                    // What was taken to be far is farther where another thread's request has taken the arm away.
-                    Some(off) if r.of == Of::Data => off,
-                    _ => 0.0,
-                }
-            }
+            Found::Elsewhere => match self.off_ns(distance) {
+                off if r.near => off.unwrap_or(self.access_ns).min(self.access_ns),
+                // What was taken to be far is farther where another thread's request has taken the arm away.
+                Some(off) if r.of == Of::Data => off,
+                _ => 0.0,
+            },
         };
         let moves = r.near || found == Found::Elsewhere;
         (Some(found), if moves { moved_ns } else { 0.0 })
@@ -220,6 +223,7 @@ impl Device {
                 moved_ns,
                 between,
                 held: waits && found == Some(Found::Held) && !between,
+                among: (0, 0.0),
             };
         }
         self.owed_ns += latency.device_ns;
@@ -231,7 +235,67 @@ impl Device {
             moved_ns: 0,
             between,
             held: false,
+            among: (0, 0.0),
         }
+    }
+
+    /// Whether an operation needs a drive's arm, for which others may come before it.
+    pub fn needs_arm(&self, item: &Item) -> bool {
+        let waits = item.request.is_some_and(|request| request.waits);
+        let long = item.latency.device_ns >= self.access_ns / 2.0;
+        self.drive.is_some() && item.kind.class() != KindClass::Sync && (long || waits)
+    }
+
+    /// Has an operation wait where the arm is with others and the drive does not hold what it asks for; whether it does.
+    pub fn waits(&mut self, waiting: Waiting) -> bool {
+        let busy = self.others_done > waiting.since || !self.waiting.is_empty();
+        let waits = busy && self.reach_ns(&waiting, waiting.since) > 0.0;
+        if waits {
+            self.others.there += 1;
+            self.waiting.push(waiting);
+        }
+        waits
+    }
+
+    /// When the arm is free for who waits; `None` where nobody does.
+    pub fn free_for_next(&self) -> Option<u64> {
+        (!self.waiting.is_empty()).then_some(self.others_done)
+    }
+
+    /// Who is next of those that wait at `at`, of how many, and what they take on average.
+    pub fn next(&mut self, at: u64) -> Option<(Waiting, (usize, f64))> {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let (count, mut all_ns) = (waiting.len(), 0.0);
+        let next = waiting.next(at, |w| {
+            let ns = self.reach_ns(w, at);
+            all_ns += ns;
+            ns
+        });
+        self.waiting = waiting;
+        self.others.there = self
+            .others
+            .there
+            .saturating_sub(usize::from(next.is_some()));
+        next.map(|next| (next, (count, all_ns / count.max(1) as f64)))
+    }
+
+    /// How long the arm takes at least to what an operation asks for; nothing where it is held.
+    fn reach_ns(&mut self, waiting: &Waiting, now: u64) -> f64 {
+        let Some((drive, r)) = self.drive.as_mut().zip(waiting.request) else {
+            return self.access_ns;
+        };
+        let distance = drive.distance(r.of, r.first, now);
+        match drive.finds(r.of, (r.first, r.end), now) {
+            Found::Held => 0.0,
+            Found::Coming(bytes) => drive.passing_ns(bytes + (r.end - r.first)),
+            Found::Elsewhere => self.off_ns(distance).unwrap_or(self.access_ns),
+        }
+    }
+
+    /// What a read so far off takes.
+    fn off_ns(&self, distance: Option<u64>) -> Option<f64> {
+        let most = self.off_ns.last()?.0;
+        linear(&self.off_ns, (distance? as f64 / 1024.0).min(most))
     }
 
     /// What operations that seldom go there needed and the device was not asked for yet.
@@ -303,17 +367,17 @@ impl Device {
             return done;
         }
         self.others.there += 1;
-        let there = self.others.there.saturating_add(behind);
-        let factor = self.others.factor.as_ref().map_or(1.0, |f| f.factor(there));
-        let charge = if asked.between {
-            asked.device_ns.max((self.access_ns * factor) as u64)
-        } else {
-            self.rest
-                .scaled(asked.device_ns.max(asked.moved_ns), factor)
-        };
+        let charge = self.works_ns(asked, behind);
         self.worked_ns += charge as f64;
         let from = self.others_done.max(at);
-        let begins = self.commits.between(from, at);
+        let begins = if self.together > 0 {
+            self.together -= 1;
+            Some(from)
+        } else {
+            let begins = self.commits.between(from, at);
+            self.together = begins.map_or(0, |_| self.waiting.len());
+            begins
+        };
         self.others_done = begins.unwrap_or(from).saturating_add(charge);
         if begins.is_some() {
             self.commits.take(charge);
@@ -327,6 +391,30 @@ impl Device {
             self.busy_until(self.free_at.max(at).saturating_add(charge));
         }
         self.others_done
+    }
+
+    /// How long the device works for a request. Whoever of several is nearest is so by the arm's ways, or by what passes
+    /// under it next, of which the rates of several threads tell: one of them has just been answered there.
+    fn works_ns(&mut self, asked: Asked, behind: usize) -> u64 {
+        let factor = |n: usize| self.others.factor.as_ref().map_or(1.0, |f| f.factor(n));
+        let own = asked.device_ns.max(asked.moved_ns);
+        if self.drive.is_none() {
+            let factor = factor(self.others.there.saturating_add(behind));
+            return if asked.between {
+                asked.device_ns.max((self.access_ns * factor) as u64)
+            } else {
+                self.rest.scaled(own, factor)
+            };
+        }
+        let (among, mean_ns) = asked.among;
+        let factor = factor(among.saturating_add(behind).saturating_add(1));
+        if asked.between {
+            return asked.device_ns.max((self.access_ns * factor) as u64);
+        }
+        if among == 0 {
+            return self.rest.scaled(own, factor);
+        }
+        own.min((mean_ns.max(own as f64) * factor) as u64)
     }
 
     /// Notes whose request comes, and what was read ahead for the one before it while nobody asked.
@@ -552,6 +640,57 @@ mod tests {
         assert_eq!(read(&mut device, 0, 1500, rested), 200_000);
         read(&mut device, 1, 900_000, rested);
         assert_eq!(read(&mut device, 0, 1600, rested), 200_000);
+    }
+
+    /// Three wait in three places; by rates one of three takes half of the mean.
+    #[test]
+    fn a_drive_takes_the_nearest_or_what_passes_next() {
+        let mut device = device(&[
+            ("RFO", 5e6),
+            ("RFF", 6e6),
+            ("RFN", 2e5),
+            ("RD1024", 2e5),
+            ("RXA256", 3e5),
+            ("RXA1024", 3e5),
+            ("RX64", 1e6),
+            ("RX1024", 4e6),
+            ("RX16384", 6e6),
+            ("SC_RR_D1", 100.0),
+            ("SC_RR_D4", 200.0),
+        ]);
+        read(&mut device, 9, 100_000, 0);
+        let busy_until = device.others_done;
+        for (slot, kib) in [(0, 160_000), (1, 99_000), (2, 103_000)] {
+            let request = Request {
+                of: Of::Data,
+                first: kib << 10,
+                end: (kib + 4) << 10,
+                waits: true,
+                near: true,
+                ahead: false,
+            };
+            let waiting = Waiting {
+                slot,
+                kind: OpKind::Read,
+                latency: charges(2e5, 0.0),
+                request: Some(request),
+                behind: 0,
+                since: 1,
+            };
+            assert!(device.waits(waiting));
+        }
+        assert_eq!(device.free_for_next(), Some(busy_until));
+        let mut order = Vec::new();
+        while let Some((waiting, among)) = device.next(device.others_done) {
+            let at = device.others_done;
+            let mut asked = device.ask(waiting.slot, (waiting.latency, waiting.request), at);
+            asked.among = among;
+            let done = device.serve(waiting.slot, waiting.kind, (asked, 0), at);
+            order.push((waiting.slot, (done - at) / 100_000));
+        }
+        // The ways are of 3.94, 4.26 and 6 ms, then 4.39 and 6, then 6: of three what passes next takes half of the mean, of
+        // two two thirds.
+        assert_eq!(order, [(1, 23), (2, 34), (0, 50)]);
     }
 
     #[test]

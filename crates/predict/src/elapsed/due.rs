@@ -9,6 +9,8 @@ pub(super) enum What {
     Free(Option<usize>),
     /// The thread's request reaches the device.
     Arrives(usize),
+    /// The device may be free for one of those that wait.
+    Serves,
     Gone(usize),
 }
 

@@ -24,6 +24,7 @@ pub mod order;
 mod schedule;
 mod syncing;
 mod thread;
+mod waiting;
 
 use fsage_core::{Op, OpFlags, OpKind};
 
