@@ -5,7 +5,7 @@ use fsage_core::metric::{self, FamilyId, MetricId};
 use fsage_core::{Op, OpKind, OpSource, PathTable, SinkError, SourceError};
 
 use crate::caches::sync::SCATTERED;
-use crate::caches::{Sizes, View};
+use crate::caches::{Sizes, Throttle, View};
 use crate::cost::ledger::Latency;
 use crate::cost::{Charge, Ledger, Plan, SystemVector};
 use crate::drive::{self, Figures, Request};
@@ -494,6 +494,19 @@ fn write_ns(vector: &SystemVector) -> Option<f64> {
     each_ns("FDS").or_else(|| each_ns("FSY"))
 }
 
+/// Where writers are throttled, and how.
+fn throttle(vector: &SystemVector) -> Option<Throttle> {
+    let value = |name: &str| vector.named(name).map(|e| e.value as u64);
+    let kib = vector.named("DTH").filter(|e| !e.lower_bound)?.value as u64;
+    let kib_per_s = value("DTR")?;
+    let nothing_meanwhile = value("DTB").is_some_and(|stays| stays >= kib);
+    (kib > 0 && kib_per_s > 0).then_some(Throttle {
+        kib,
+        kib_per_s,
+        by_file: nothing_meanwhile && value("DTF").is_some(),
+    })
+}
+
 /// Cache sizes of a system; a size that is only a lower bound is no bound, and comes back apart.
 fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
     let size = |name: &str| {
@@ -529,9 +542,7 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .named("RF1")
             .zip(vector.named("RF4"))
             .is_some_and(|(one, four)| one.value < INLINE_SHARE * four.value),
-        throttle: size("DTH")
-            .zip(vector.named("DTR").map(|e| e.value as u64))
-            .filter(|&(most, rate)| most > 0 && rate > 0),
+        throttle: throttle(vector),
         room_changes: size("MTH")
             .zip(vector.named("MTW").map(|e| e.value as u64))
             .filter(|&(most, each_ns)| most > 0 && each_ns > 0),

@@ -477,6 +477,9 @@ impl View {
                 PageState::Dirty(by) if by == serial => Stem::Wd,
                 PageState::Dirty(_) => Stem::Wo,
             };
+            if !inside || stem == Stem::Wh {
+                self.give_room(step, ino, page);
+            }
             fresh += u64::from(matches!(stem, Stem::Wn | Stem::Wh | Stem::Wu | Stem::Wk));
             if let Some(count) = counts.iter_mut().find(|c| c.0 == stem) {
                 count.1 += 1;
@@ -493,11 +496,12 @@ impl View {
             let kib = kib / (rest + partial.count()) as f64 * rest as f64;
             charge_states(step.gap, &counts, (rest, kib), begins, charges);
         }
+        self.make_room(step, charges);
     }
 
     /// Charges what so many pages that become dirty have to wait for the device.
     fn throttle(&mut self, step: &Passing<'_>, fresh: u64, charges: &mut Vec<Charge>) {
-        let Some(limit) = self.sizes.throttle else {
+        let Some(limit) = self.sizes.throttle.filter(|limit| !limit.by_file) else {
             return;
         };
         let kib = (fresh * PAGE_BYTES / 1024) as f64;
@@ -571,6 +575,7 @@ impl View {
         }
         if write {
             charges.push(Charge::once(Stem::MfW, step.gap));
+            self.make_room(step, charges);
         } else if brought == 0 && step.op.latency_ns.is_some() {
             charges.push(Charge::once(Stem::MfR, step.gap));
         }

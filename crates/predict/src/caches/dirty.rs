@@ -10,7 +10,7 @@
 
 use fsage_core::OpKind;
 
-use super::{Passing, View};
+use super::{Passing, Throttle, View};
 use crate::cost::{Charge, Stem};
 use crate::namespace::Action;
 
@@ -26,8 +26,8 @@ pub(super) struct Dirty {
 
 impl Dirty {
     /// So many KiB become dirty at `now_ns`; returns those that have to wait for the device.
-    pub fn add(&mut self, kib: f64, now_ns: u64, (most, rate): (u64, u64)) -> f64 {
-        let (most, rate) = (most as f64, rate as f64);
+    pub fn add(&mut self, kib: f64, now_ns: u64, limit: Throttle) -> f64 {
+        let (most, rate) = (limit.kib as f64, limit.kib_per_s as f64);
         let passed_s = now_ns.saturating_sub(self.at_ns) as f64 / 1e9;
         self.at_ns = now_ns.max(self.at_ns);
         let background = most / 2.0;
@@ -112,7 +112,11 @@ mod tests {
 
     #[test]
     fn writers_wait_from_the_threshold_on() {
-        let limit = (1000, 100);
+        let limit = Throttle {
+            kib: 1000,
+            kib_per_s: 100,
+            by_file: false,
+        };
         let mut dirty = Dirty::default();
         assert_eq!(dirty.add(900.0, 0, limit), 0.0);
         assert_eq!(dirty.add(300.0, 0, limit), 200.0);

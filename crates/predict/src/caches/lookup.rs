@@ -232,6 +232,7 @@ impl View {
         let off = self.next_stretch.map(|next| next.abs_diff(stretch));
         if !there {
             self.arm_away = true;
+            self.rooms.leaves();
             self.next_stretch = stretch.checked_add(1);
             if block {
                 self.asks_names(Of::Inodes, stretch.saturating_mul(PAGE_BYTES), true);
@@ -402,11 +403,13 @@ impl View {
             self.next_stretch = last.checked_add(1);
         }
         self.arm_away = true;
+        self.rooms.leaves();
     }
 
     /// Blocks of names were read: where an arm has to move it has left the inodes.
     pub(super) fn reads_names(&mut self) {
         self.arm_away = true;
+        self.rooms.leaves();
         self.leaves_inodes();
     }
 

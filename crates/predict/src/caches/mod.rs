@@ -15,6 +15,7 @@ mod partial;
 mod places;
 mod recent;
 mod removal;
+mod room;
 pub mod rules;
 pub(crate) mod sync;
 
@@ -25,6 +26,7 @@ use listing::Listings;
 use lookup::OldNames;
 use places::Answers;
 use recent::{Recent, Touched};
+use room::Rooms;
 use sync::LastSync;
 
 use std::hint::black_box;
@@ -67,8 +69,8 @@ pub struct Sizes {
     pub far_kib: u64,
     /// Whether small files' data comes with their inodes.
     pub inline: bool,
-    /// Where writers are throttled: KiB of dirty data (DTH) and KiB per second from there on (DTR).
-    pub throttle: Option<(u64, u64)>,
+    /// Where writers are throttled.
+    pub throttle: Option<Throttle>,
     /// How many changes of names fit before each waits for room, and for so long, in nanoseconds (MTH, MTW).
     pub room_changes: Option<(u64, u64)>,
     /// What the device writes in a second, roughly: a power of two.
@@ -97,6 +99,17 @@ pub struct Sizes {
     pub stretches: bool,
     /// Names that a block of a directory holds; 0 where nothing tells, and one block is all.
     pub names_of_block: u32,
+}
+
+/// How writers are throttled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Throttle {
+    /// KiB of dirty data (DTH).
+    pub kib: u64,
+    /// KiB per second from there on (DTR).
+    pub kib_per_s: u64,
+    /// Whether nothing is written meanwhile: then whoever writes more waits for whole files (DTB, DTF).
+    pub by_file: bool,
 }
 
 /// What a file's next fsync will find.
@@ -223,6 +236,7 @@ pub struct View {
     last_object: Option<(u64, u32)>,
     untouched: Untouched,
     dirty: Dirty,
+    rooms: Rooms,
     /// KiB whose writing was started and that the device had to write at a time.
     flying: (f64, u64),
     /// Places that direct writes left in the drive's own cache at a time: the next flush gets to each.
@@ -291,6 +305,7 @@ impl View {
             last_object: None,
             untouched: Untouched::No,
             dirty: Dirty::default(),
+            rooms: Rooms::default(),
             flying: (0.0, 0),
             held_places: (0.0, 0),
             last_direct: Ino::NONE,
@@ -437,6 +452,7 @@ impl View {
             };
         }
         self.dirty = Dirty::default();
+        self.rooms.leaves();
         self.held_places = (0.0, 0);
         self.drive = self.sizes.drive.map(Drive::new);
         self.last_sync.clear();
@@ -539,6 +555,7 @@ impl View {
 
     fn forget(&mut self, ino: Ino) {
         self.pages.forget(ino.0);
+        self.rooms.cut(ino, 0);
         self.attributes.remove(ino.0);
         self.reserved.remove(&ino.0);
         self.listings.forget(ino);

@@ -186,6 +186,10 @@ impl View {
         (offset, length): (u64, u64),
         next: Option<u64>,
     ) {
+        if self.waits_for_files() {
+            let last = offset.saturating_add(length.max(1) - 1) / PAGE_BYTES;
+            self.rooms.reads(step.ns, ino, last);
+        }
         if let Some(file) = self.file(step, ino) {
             self.last_data.note(file, offset.saturating_add(length));
             self.last_reader = Some(step.op.tid);
