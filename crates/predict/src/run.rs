@@ -8,10 +8,10 @@ use crate::caches::sync::SCATTERED;
 use crate::caches::{Sizes, Throttle, View};
 use crate::cost::ledger::Latency;
 use crate::cost::{Charge, Ledger, Plan, SystemVector};
-use crate::drive::{self, Figures, Request};
-use crate::elapsed::Replay;
+use crate::drive::{self, Figures};
 use crate::elapsed::follow::{Event, Follow};
 use crate::elapsed::order::Order;
+use crate::elapsed::{Replay, Wanted};
 use crate::namespace::tree::{DentryId, Ino};
 use crate::namespace::{Namespace, Resolved, Scope};
 use crate::pattern::{NEAR_BYTES, Relation};
@@ -400,12 +400,12 @@ fn system(vector: SystemVector, views: &mut Vec<View>, options: &Options) -> Tar
 /// What the first three stages found of an operation in a view: its charges, and what it reads of a drive.
 #[inline]
 fn found<'a>(
-    views: &[View],
+    views: &'a [View],
     charges: &'a [Vec<Charge>],
     view: usize,
-) -> (&'a [Charge], Option<Request>) {
+) -> (&'a [Charge], Option<&'a View>) {
     let charges = charges.get(view).map_or(&[][..], Vec::as_slice);
-    (charges, views.get(view).and_then(|view| view.request))
+    (charges, views.get(view))
 }
 
 /// Stage 4 of one operation for one system; returns its latency in nanoseconds. An operation on
@@ -416,7 +416,7 @@ fn charge(
     op: &Op,
     event: &Event,
     resolved: &Resolved,
-    (charges, request): (&[Charge], Option<Request>),
+    (charges, view): (&[Charge], Option<&View>),
 ) -> f64 {
     let charged = resolved.charged;
     let place = match resolved.walks[0] {
@@ -433,7 +433,7 @@ fn charge(
     };
     target
         .replay
-        .push(op, event, place, (latency, request), charged);
+        .push(op, event, place, (latency, Wanted::of(view)), charged);
     if charged { latency.total_ns } else { 0.0 }
 }
 

@@ -140,6 +140,9 @@ impl View {
         let kib = length as f64 / 1024.0;
         if step.op.record.contains(OpFlags::DIRECT) {
             self.disk_read(step, ino, offset, length, kib, false, charges);
+            let last = offset.saturating_add(length.min(MOST_BYTES) - 1) / PAGE_BYTES;
+            (offset / PAGE_BYTES..=last).for_each(|page| self.misses(page));
+            self.ask_missed(step, ino, true);
             return;
         }
         let length = length.min(MOST_BYTES);
@@ -180,16 +183,20 @@ impl View {
                         .allocated(ino, at, at.saturating_add(PAGE_BYTES))
                     {
                         pages.missed += 1;
+                        self.misses(page);
                     } else {
                         pages.holes += 1;
                     }
                 }
             }
         }
+        self.comes_to(ino, first..=last);
+        let waits = pages.missed > 0;
         pages.stand_for(all, followed);
         if let Some((id, serial)) = open {
-            self.read_ahead(step, ino, (id, serial), first, last, pages.missed > 0);
+            self.read_ahead(step, ino, (id, serial), first, last, waits);
         }
+        self.ask_missed(step, ino, waits);
         self.charge_read(step, ino, offset, length, fresh, &pages, charges);
         if let Some(stem) = sent_to(step.op) {
             // The socket's side takes the place of the copy to the program.
@@ -365,8 +372,9 @@ impl View {
                 .ns
                 .tree
                 .allocated(ino, at, at.saturating_add(PAGE_BYTES))
+                && self.pages.prefetch(ino.0, page)
             {
-                self.pages.prefetch(ino.0, page);
+                self.misses(page);
             }
         }
     }

@@ -5,6 +5,7 @@
 //! metadata, asks stage 3 about disk-bound requests, and emits [`Charge`]s. The rules of lookups,
 //! data, removal and synchronisation have a module each; [`rules`] is the table of kinds.
 
+mod asks;
 mod copies;
 mod data;
 mod dirty;
@@ -35,6 +36,7 @@ use fsage_cache::{LruSet, PageCache, Policy, Start, WriteBack};
 use fsage_core::{KindClass, Op, OpFlags, OpKind, Tid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::arm::Asks;
 use crate::cost::{Charge, FileSystemName, Gap, GapTable, Stem};
 use crate::drive::{Drive, Figures, Request};
 use crate::namespace::process::OpenId;
@@ -217,6 +219,9 @@ pub struct View {
     answers: Answers,
     /// What the last operation asked of it.
     pub(crate) request: Option<Request>,
+    /// The same one by one, where an arm moves and nothing is held, and pages of it that are yet to be asked for.
+    pub(crate) asks: Asks,
+    missed: Vec<u64>,
     /// Whether blocks of metadata were read since the last data, where that moves the arm.
     arm_away: bool,
     /// Whether the arm of a device was taken to what was committed, and no read has brought it back.
@@ -323,6 +328,8 @@ impl View {
             drive: sizes.drive.map(Drive::new),
             answers: Answers::default(),
             request: None,
+            asks: Asks::default(),
+            missed: Vec::new(),
             arm_away: false,
             arm_commits: false,
             listings: Listings::default(),
@@ -389,6 +396,7 @@ impl View {
     ) {
         self.relation = Relation::Cached;
         self.request = None;
+        self.asks.clear();
         self.brought = Ino::NONE;
         if op.record.contains(OpFlags::COLD_DATA) && !self.sizes.deviceless {
             self.make_cold(ns, op.record.contains(OpFlags::COLD_NAMES));

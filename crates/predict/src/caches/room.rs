@@ -74,12 +74,17 @@ impl Rooms {
         }
     }
 
-    /// Where a page lies.
-    fn block(&self, ns: &Namespace, ino: Ino, page: u64) -> Option<u64> {
+    /// Where a page was given room since the start.
+    pub fn given(&self, ino: Ino, page: u64) -> Option<u64> {
         let runs = self.runs.get(&ino.0).into_iter().flatten();
         let mut holding = runs.filter(|run| (run.page..run.page + run.pages).contains(&page));
-        if let Some(run) = holding.next() {
-            return Some(run.block + (page - run.page));
+        holding.next().map(|run| run.block + (page - run.page))
+    }
+
+    /// Where a page lies.
+    fn block(&self, ns: &Namespace, ino: Ino, page: u64) -> Option<u64> {
+        if let Some(block) = self.given(ino, page) {
+            return Some(block);
         }
         let file = Placed::traced(ino, ns.tree.inode(ino)?);
         Some(file.byte(page.saturating_mul(PAGE_BYTES))? / PAGE_BYTES)
@@ -154,6 +159,7 @@ impl View {
             self.rooms.next = Some(block + pages);
             Some(block)
         };
+        self.ask_write(ino, block, (first, pages));
         let distance = self.rooms.writes(block, pages);
         if distance == Some(0) {
             return;

@@ -1,6 +1,6 @@
 //! One call: how it begins, whom it waits for, how it ends.
 
-use fsage_core::OpKind;
+use fsage_core::{KindClass, OpKind};
 
 use super::due::What;
 use super::schedule::{Schedule, add};
@@ -16,6 +16,18 @@ impl Schedule {
         let Some(item) = &thread.now else {
             return false;
         };
+        if let Some(arm) = self.device.arm.as_mut().filter(|_| !syncs(item.kind)) {
+            let asks = item.asks.as_deref();
+            thread.awaits = arm.begin(asks, item.latency.device_ns, at);
+            thread.asked.device_ns = thread.rest.whole(item.latency.device_ns);
+            if thread.awaits.is_empty() {
+                return false;
+            }
+            thread.stage = Stage::Finish;
+            self.plan(at, What::Arrives(slot));
+            self.plan(at, What::Free(None));
+            return true;
+        }
         let asked = self.device.ask(slot, (item.latency, item.request), at);
         thread.asked = asked;
         if asked.device_ns > 0 {
@@ -33,6 +45,42 @@ impl Schedule {
         self.plan(at, What::Arrives(slot));
         self.plan(at, What::Free(None));
         true
+    }
+
+    /// A request of a thread that has reached a device on which requests are followed one by one; whether it had one.
+    pub(super) fn next_of_many(&mut self, slot: usize, at: u64) -> bool {
+        let Some(thread) = self.threads.get_mut(slot) else {
+            return false;
+        };
+        let Some(number) = thread.awaits.pop_front() else {
+            return false;
+        };
+        let done = self.device.serve_one(number, at);
+        let what = if thread.awaits.is_empty() {
+            What::Ready(slot)
+        } else {
+            What::Arrives(slot)
+        };
+        self.plan(done, what);
+        true
+    }
+
+    /// A thread's request has reached the device, or its call waits for another.
+    pub(super) fn arrives(&mut self, slot: usize, at: u64) {
+        let thread = self.threads.get(slot);
+        let Some((item, asked)) = thread.and_then(|t| Some((t.now.as_ref()?, t.asked))) else {
+            return;
+        };
+        let what = (item.kind, item.place);
+        let others = self.syncing.until(item, at);
+        // Who serves others has what they asked for meanwhile.
+        let behind = thread.filter(|t| t.serves).map_or(0, |t| t.queue.len());
+        let mut done = at;
+        if asked.device_ns > 0 {
+            done = self.device.serve(slot, what.0, (asked, behind), at);
+            self.syncing.note(what, at, done);
+        }
+        self.plan(done.max(others), What::Ready(slot));
     }
 
     /// Hands what the thread only asks for to who serves it; whether it goes on at once.
@@ -170,4 +218,9 @@ impl Schedule {
             self.came(wake.slot, at.saturating_add(wake.lag_ns));
         }
     }
+}
+
+/// Whether a call waits for what is made stable, which several share.
+fn syncs(kind: OpKind) -> bool {
+    kind.class() == KindClass::Sync
 }

@@ -8,6 +8,7 @@ use fsage_stats::interpolate::linear;
 use super::commits::Commits;
 use super::contention::AtOnce;
 use super::thread::{Item, Rest};
+use crate::arm::Arm;
 use crate::cost::SystemVector;
 use crate::cost::ledger::Latency;
 use crate::drive::{Drive, Figures, Found, Of, Request, access_ns};
@@ -73,6 +74,8 @@ pub(super) struct Device {
     others_done: u64,
     commits: Commits,
     others: Queue,
+    /// Its requests one by one, where an arm moves and nothing is held.
+    pub arm: Option<Arm>,
     /// The arm and what it read on, in predicted time.
     drive: Option<Drive>,
     /// What a read takes so far off the last one, by KiB.
@@ -102,6 +105,7 @@ impl Device {
             others_done: 0,
             commits: Commits::of(vector, access_ns(vector)),
             others: Queue::of(vector, "SC_RR_D"),
+            arm: Arm::of(vector),
             drive: Figures::of(vector).map(Drive::new),
             off_ns: off_ns(vector),
             in_a_row: in_a_row(vector),
@@ -112,6 +116,12 @@ impl Device {
     /// cache; and there all of what is much shorter than an access is the caller's own work, while of a drive it is the
     /// mean of many operations without an access and one with it.
     pub fn asked_for(&self, latency: Latency, past_cache: bool) -> Latency {
+        if let Some(arm) = &self.arm {
+            return Latency {
+                device_ns: (latency.device_ns - arm.own_ns()).max(0.0),
+                ..latency
+            };
+        }
         if !self.in_memory {
             return latency;
         }
@@ -144,6 +154,9 @@ impl Device {
     pub fn alone(&mut self, item: &Item, (begins, ends): (u64, u64)) {
         self.free_at = self.free_at.max(ends);
         self.worked_ns += item.latency.device_ns;
+        if let Some(arm) = &mut self.arm {
+            arm.alone(item.asks.as_deref(), item.latency.device_ns, ends);
+        }
         if let Some(drive) = &mut self.drive {
             match item.request {
                 Some(r) => {
@@ -329,6 +342,17 @@ impl Device {
         self.others_done
     }
 
+    /// One of the requests that are followed one by one, which somebody waits for from `at` on; returns when it is done.
+    pub fn serve_one(&mut self, number: u64, at: u64) -> u64 {
+        let Some(arm) = &mut self.arm else {
+            return at;
+        };
+        let done = arm.serve(number, at);
+        self.others_done = self.others_done.max(done);
+        self.free_at = self.free_at.max(done);
+        done
+    }
+
     /// Notes whose request comes, and what was read ahead for the one before it while nobody asked.
     fn takes_turn(&mut self, slot: usize, at: u64) {
         let rested = at.saturating_sub(self.free_at) as f64;
@@ -355,6 +379,9 @@ impl Device {
 
     fn busy_until(&mut self, done: u64) {
         self.free_at = self.free_at.max(done);
+        if let Some(arm) = &mut self.arm {
+            arm.busy(self.free_at);
+        }
         if let Some(drive) = &mut self.drive {
             drive.busy(self.free_at);
         }
@@ -369,7 +396,7 @@ impl Device {
 
     /// Whether several at once may take less than each alone.
     pub fn gains(&self, kind: OpKind) -> bool {
-        kind.class() == KindClass::Sync || self.others.factor.is_some()
+        kind.class() == KindClass::Sync || self.others.factor.is_some() || self.arm.is_some()
     }
 }
 

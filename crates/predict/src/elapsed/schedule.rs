@@ -281,21 +281,9 @@ impl Schedule {
                 }
             }
             What::Arrives(slot) => {
-                let thread = self.threads.get(slot);
-                let Some((item, asked)) = thread.and_then(|t| Some((t.now.as_ref()?, t.asked)))
-                else {
-                    return;
-                };
-                let what = (item.kind, item.place);
-                let others = self.syncing.until(item, due.at);
-                // Who serves others has what they asked for meanwhile.
-                let behind = thread.filter(|t| t.serves).map_or(0, |t| t.queue.len());
-                let mut done = due.at;
-                if asked.device_ns > 0 {
-                    done = self.device.serve(slot, what.0, (asked, behind), due.at);
-                    self.syncing.note(what, due.at, done);
+                if !self.next_of_many(slot, due.at) {
+                    self.arrives(slot, due.at);
                 }
-                self.plan(done.max(others), What::Ready(slot));
             }
             What::Gone(slot) => {
                 self.device.ended(slot);
