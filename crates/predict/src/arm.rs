@@ -2,7 +2,7 @@
 //! large, in the order in which they come. What the kernel asks for ahead keeps it busy too, and whoever comes to it
 //! before it is there waits for it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use fsage_core::metric::{self, FamilyId};
 use fsage_stats::interpolate::linear;
@@ -26,12 +26,26 @@ pub(crate) struct Ask {
     pub first: u64,
 }
 
+impl Ask {
+    /// The part from one page to before another.
+    fn part(self, from: u64, to: u64) -> Self {
+        Self {
+            block: self.block.map(|block| block + (from - self.first)),
+            pages: to - from,
+            first: from,
+            ..self
+        }
+    }
+}
+
 /// What an operation asks for, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Asks {
     /// Pages of a file, from the first to before the last, that it comes to first.
     pub comes_to: Option<(u32, u64, u64)>,
     pub all: Vec<Ask>,
+    /// Its number among those that were expected before they came.
+    expected: u64,
 }
 
 impl Asks {
@@ -63,6 +77,8 @@ struct Arriving {
     number: u64,
 }
 
+/// Requests that begin farther before a page do not bring it: read-ahead of 16 MiB.
+const LONGEST: u64 = 4096;
 /// Requests that are remembered after they were served.
 const REMEMBERED: usize = 4096;
 
@@ -87,6 +103,10 @@ pub(crate) struct Arm {
     /// The number of the first of them.
     first: u64,
     arriving: Vec<Arriving>,
+    /// What operations will read that have not come yet, by file, page and their numbers: whoever comes to it before
+    /// them asks for it.
+    expected: BTreeMap<(u32, u64, u64), Ask>,
+    expects: u64,
 }
 
 impl Arm {
@@ -120,6 +140,8 @@ impl Arm {
             asked: VecDeque::new(),
             first: 0,
             arriving: Vec::new(),
+            expected: BTreeMap::new(),
+            expects: 0,
         })
     }
 
@@ -135,6 +157,58 @@ impl Arm {
         }
         self.asked.push_back((work, None));
         self.first + self.asked.len() as u64 - 1
+    }
+
+    /// An operation will come that asks for this, in the order of the trace.
+    pub fn expect(&mut self, asks: &mut Asks) {
+        self.expects += 1;
+        asks.expected = self.expects;
+        for ask in asks.all.iter().filter(|ask| !ask.write) {
+            let key = (ask.file, ask.first, self.expects);
+            self.expected.insert(key, *ask);
+        }
+    }
+
+    /// What of some pages others were expected to read, that come later than this.
+    fn take_over(&mut self, asks: &Asks) -> Vec<Ask> {
+        let Some((file, first, end)) = asks.comes_to else {
+            return Vec::new();
+        };
+        let near = (file, first.saturating_sub(LONGEST), 0)..(file, end, 0);
+        let overlaps = |(key, ask): &(&(u32, u64, u64), &Ask)| {
+            key.2 != asks.expected && ask.first + ask.pages > first
+        };
+        let found = self.expected.range(near).filter(overlaps);
+        let found: Vec<_> = found.map(|(&key, &ask)| (key, ask)).collect();
+        let mut taken = Vec::new();
+        for (key, ask) in found {
+            self.expected.remove(&key);
+            let (from, to) = (ask.first.max(first), (ask.first + ask.pages).min(end));
+            for (from, to) in [(ask.first, from), (to, ask.first + ask.pages)] {
+                if from < to {
+                    let rest = ask.part(from, to);
+                    self.expected.insert((file, from, key.2), rest);
+                }
+            }
+            taken.push(Ask {
+                waits: true,
+                ..ask.part(from, to)
+            });
+        }
+        taken
+    }
+
+    /// What of a request of an operation that was expected is still to be asked for.
+    fn is_left(&mut self, ask: Ask, number: u64) -> Vec<Ask> {
+        if ask.write || number == 0 {
+            return vec![ask];
+        }
+        let within = (ask.file, ask.first, 0)..(ask.file, ask.first + ask.pages, 0);
+        let keys = self.expected.range(within).map(|(&key, _)| key);
+        let own: Vec<_> = keys.filter(|key| key.2 == number).collect();
+        own.iter()
+            .filter_map(|key| self.expected.remove(key))
+            .collect()
     }
 
     /// An operation comes at `at` that takes the device so long alone: which requests it waits for, one after the other.
@@ -158,7 +232,11 @@ impl Arm {
             let awaited = awaited.filter(|a| a.file == file && a.first < end && first < a.end);
             waits.extend(awaited.map(|a| a.number));
         }
+        let mut all = self.take_over(asks);
         for &ask in &asks.all {
+            all.extend(self.is_left(ask, asks.expected));
+        }
+        for ask in all {
             let number = self.ask(Work::Of(ask));
             if !ask.write {
                 self.arriving.push(Arriving {
@@ -274,6 +352,7 @@ mod tests {
     fn read(block: u64, pages: u64, waits: bool) -> Asks {
         Asks {
             comes_to: Some((7, block, block + 1)),
+            expected: 0,
             all: vec![Ask {
                 write: false,
                 waits,
@@ -307,12 +386,30 @@ mod tests {
         let comes = |page| Asks {
             comes_to: Some((7, page, page + 1)),
             all: Vec::new(),
+            expected: 0,
         };
         let waits = arm.begin(Some(&comes(105)), 0.0, 10);
         assert_eq!(waits.len(), 1);
         assert_eq!(arm.serve(waits[0], 10), 1050 + 7 * 20);
         assert!(arm.begin(Some(&comes(108)), 0.0, 10).is_empty());
         assert!(arm.begin(Some(&comes(105)), 0.0, 2000).is_empty());
+    }
+
+    #[test]
+    fn who_comes_first_asks_and_who_was_to_waits() {
+        let mut arm = arm();
+        let (mut later, mut first) = (read(100, 4, true), read(102, 1, true));
+        first.all.clear();
+        arm.expect(&mut later);
+        arm.expect(&mut first);
+        let waits = arm.begin(Some(&first), 0.0, 0);
+        assert_eq!(waits.len(), 1);
+        assert_eq!(arm.serve(waits[0], 0), 1050);
+        // Two requests are left of it, on either side; what the other asked for is there.
+        let waits = arm.begin(Some(&later), 0.0, 2000);
+        let done = waits.iter().fold(2000, |at, &n| arm.serve(n, at));
+        assert_eq!((waits.len(), done), (2, 2000 + 170 + 150));
+        assert!(arm.expected.is_empty());
     }
 
     #[test]

@@ -111,6 +111,9 @@ impl Schedule {
             item.sleep_ns = item.sleep_ns.saturating_sub(now);
             self.wake(slot, now);
         }
+        if let (Some(arm), Some(asks)) = (&mut self.device.arm, &mut item.asks) {
+            arm.expect(asks);
+        }
         self.pending += 1;
         let Some(thread) = self.threads.get_mut(slot) else {
             return;
