@@ -394,16 +394,18 @@ impl View {
         (name == Touch::Hit, attribute == Touch::Hit)
     }
 
-    /// A new inode is made beside those that were made last.
-    pub(super) fn brings_last_inodes(&mut self, step: &Passing<'_>) {
+    /// A new inode is made beside those that were made last; whether their block has to be read.
+    pub(super) fn brings_last_inodes(&mut self, step: &Passing<'_>) -> bool {
         let old = step.ns.tree.inodes().iter();
         let old = old.filter(|inode| inode.in_scope && !inode.born && inode.links > 0);
+        let mut absent = true;
         if let Some(last) = old.map(|inode| inode.order / INODES_TOGETHER).max() {
-            self.inodes_there.insert(last);
+            absent = self.inodes_there.insert(last);
             self.next_stretch = last.checked_add(1);
         }
         self.arm_away = true;
         self.rooms.leaves();
+        absent
     }
 
     /// Blocks of names were read: where an arm has to move it has left the inodes.

@@ -244,10 +244,11 @@ impl View {
         }
         let beside = self.allocated_in.contains(&dir.0) || self.allocated_in.contains(&above);
         self.allocated_in.extend([dir.0, above]);
-        if !beside {
-            self.brings_last_inodes(step);
+        if beside {
+            return false;
         }
-        !beside
+        let brought = self.brings_last_inodes(step);
+        brought || !self.sizes.file_system.keeps_free_inodes_in_memory()
     }
 
     fn open_close(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {

@@ -133,6 +133,11 @@ impl FileSystemName {
         self == Self::of("ext2") || self == Self::of("mem")
     }
 
+    /// Whether a free inode is found without reading anything but the block that it lies in.
+    pub fn keeps_free_inodes_in_memory(self) -> bool {
+        self == Self::of("mem")
+    }
+
     /// Whether both are known to be the same.
     pub fn is(self, other: Self) -> bool {
         self == other && self != Self::default()
