@@ -308,7 +308,7 @@ fn remove(lab: &mut Lab<'_>, items: &[Item], stem: &str, pauses: bool) -> Res<Ve
         _ => Batch::Changing,
     };
     // Names that small caches have lost cost a computed processor more; on a real machine a look would warm its caches.
-    let looks = kind == Batch::Changing && fs.virtual_time().is_some();
+    let looks = matches!(stem, "RMD" | "RMF") && fs.virtual_time().is_some();
     // A process that has removed a few files more is a process in the middle of removing.
     for chunk in items.chunks(32) {
         let gap = if pauses {
