@@ -1,5 +1,7 @@
 //! The page cache: replacement and dirty pages.
 
+mod oldest;
+
 use std::collections::VecDeque;
 use std::hint::black_box;
 
@@ -351,31 +353,6 @@ impl PageCache {
             }
         }
         pages
-    }
-
-    /// Pages that wait to be written back.
-    pub fn dirty(&self) -> u64 {
-        let done = self.counts.cancelled + self.counts.written;
-        self.counts.dirtied.saturating_sub(done)
-    }
-
-    /// Writes back the file that has been dirty for longest; returns it, how many pages that were and the first of
-    /// them.
-    pub fn clean_oldest(&mut self) -> Option<(u32, u64, u64)> {
-        while let Some((_, file, epoch)) = self.due.pop_front() {
-            let Some(known) = self.files.get(file as usize) else {
-                continue;
-            };
-            if known.epoch != epoch || known.dirty == 0 {
-                continue;
-            }
-            let frames = known.table.frames();
-            let frames = frames.filter_map(|index| self.frames.get(index as usize));
-            let dirty = frames.filter(|frame| frame.dirty_epoch == epoch);
-            let first = dirty.map(|frame| frame.page).min().unwrap_or(0);
-            return Some((file, self.clean(file), first));
-        }
-        None
     }
 
     /// Drops the pages of a file from `first_page` on (truncation, removal); dirty ones need not be

@@ -27,6 +27,13 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
+    /// Whether it brings the page before that one, which lies behind it.
+    pub fn goes_on_in(self, (file, page): (u32, u64), block: Option<u64>, waits: bool) -> bool {
+        let behind = self.block.map(|first| first + self.pages);
+        let same = !self.write && self.file == file && self.waits == waits;
+        same && self.first + self.pages == page && behind == block
+    }
+
     /// The part from one page to before another.
     fn part(self, from: u64, to: u64) -> Self {
         Self {
@@ -38,12 +45,20 @@ impl Ask {
     }
 }
 
-/// What an operation asks for, in order.
+/// What an operation does with blocks of the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It comes to pages of a file, from the first to before the last, which somebody has asked for.
+    Comes(u32, u64, u64),
+    Asks(Ask),
+}
+
+/// What an operation comes to and asks for, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Asks {
-    /// Pages of a file, from the first to before the last, that it comes to first.
-    pub comes_to: Option<(u32, u64, u64)>,
-    pub all: Vec<Ask>,
+    pub all: Vec<Step>,
+    /// Whether that is of names and inodes.
+    pub names: bool,
     /// Its number among those that were expected before they came.
     expected: u64,
 }
@@ -51,13 +66,26 @@ pub(crate) struct Asks {
 impl Asks {
     /// Whether nothing is asked for, and nothing come to.
     pub fn is_empty(&self) -> bool {
-        self.comes_to.is_none() && self.all.is_empty()
+        self.all.is_empty()
     }
 
     /// Nothing is asked for.
     pub fn clear(&mut self) {
-        self.comes_to = None;
+        self.names = false;
         self.all.clear();
+    }
+
+    /// Requests alone.
+    fn requests(&self) -> impl DoubleEndedIterator<Item = Ask> + '_ {
+        self.all.iter().filter_map(|step| match step {
+            Step::Asks(ask) => Some(*ask),
+            Step::Comes(..) => None,
+        })
+    }
+
+    /// Whether it comes to names and inodes that all are there, or on their way for others.
+    pub fn finds_names(&self) -> bool {
+        self.names && self.requests().next().is_none()
     }
 }
 
@@ -77,6 +105,19 @@ struct Arriving {
     number: u64,
 }
 
+/// Between these distances of the series RX what is near may end.
+const NEAR_ENDS_KIB: (u64, u64) = (64, 128);
+
+/// The distance of the series RX that costs what this one does, where it is known how far what is near is at most.
+pub(crate) fn snapped_kib(kib: u64, near_kib: u64) -> u64 {
+    let (near, far) = NEAR_ENDS_KIB;
+    match kib {
+        _ if kib <= near || kib >= far => kib,
+        _ if kib <= near_kib => near,
+        _ => far,
+    }
+}
+
 /// Requests that begin farther before a page do not bring it: read-ahead of 16 MiB.
 const LONGEST: u64 = 4096;
 /// Requests that are remembered after they were served.
@@ -93,6 +134,7 @@ pub(crate) struct Arm {
     more_written_ns: f64,
     /// How much longer a read takes so many KiB off the last request.
     off_ns: Vec<(f64, f64)>,
+    near_kib: Option<u64>,
     /// What of a read of a page is the call's own work.
     own_ns: f64,
     /// One block of metadata.
@@ -133,6 +175,7 @@ impl Arm {
             write_ns: written.map_or(page_ns, |(file, _)| file),
             more_written_ns: written.map_or(more_ns, |(_, rate)| PAGE_KIB * 1e9 / rate),
             off_ns: off_ns.collect(),
+            near_kib: value("RXB").map(|kib| kib as u64),
             own_ns,
             access_ns: value("RFF")?,
             at: None,
@@ -163,20 +206,17 @@ impl Arm {
     pub fn expect(&mut self, asks: &mut Asks) {
         self.expects += 1;
         asks.expected = self.expects;
-        for ask in asks.all.iter().filter(|ask| !ask.write) {
+        for ask in asks.requests().filter(|ask| !ask.write) {
             let key = (ask.file, ask.first, self.expects);
-            self.expected.insert(key, *ask);
+            self.expected.insert(key, ask);
         }
     }
 
     /// What of some pages others were expected to read, that come later than this.
-    fn take_over(&mut self, asks: &Asks) -> Vec<Ask> {
-        let Some((file, first, end)) = asks.comes_to else {
-            return Vec::new();
-        };
+    fn take_over(&mut self, (file, first, end): (u32, u64, u64), number: u64) -> Vec<Ask> {
         let near = (file, first.saturating_sub(LONGEST), 0)..(file, end, 0);
         let overlaps = |(key, ask): &(&(u32, u64, u64), &Ask)| {
-            key.2 != asks.expected && ask.first + ask.pages > first
+            key.2 != number && ask.first + ask.pages > first
         };
         let found = self.expected.range(near).filter(overlaps);
         let found: Vec<_> = found.map(|(&key, &ask)| (key, ask)).collect();
@@ -223,36 +263,48 @@ impl Arm {
             }
             return waits;
         };
-        if let Some((file, first, end)) = asks.comes_to {
-            let done = |number: u64| self.done(number).is_some_and(|end| end <= at);
-            let there: Vec<bool> = self.arriving.iter().map(|a| done(a.number)).collect();
-            let mut there = there.into_iter();
-            self.arriving.retain(|_| there.next() != Some(true));
-            let awaited = self.arriving.iter();
-            let awaited = awaited.filter(|a| a.file == file && a.first < end && first < a.end);
-            waits.extend(awaited.map(|a| a.number));
-        }
-        let mut all = self.take_over(asks);
-        for &ask in &asks.all {
-            all.extend(self.is_left(ask, asks.expected));
-        }
-        for ask in all {
-            let number = self.ask(Work::Of(ask));
-            if !ask.write {
-                self.arriving.push(Arriving {
-                    file: ask.file,
-                    first: ask.first,
-                    end: ask.first + ask.pages,
-                    number,
-                });
-            }
-            if ask.waits {
-                waits.push_back(number);
-            } else {
-                self.serve(number, at);
+        for &step in &asks.all {
+            let asked = match step {
+                Step::Comes(file, first, end) => {
+                    waits.extend(self.awaited((file, first, end), at));
+                    self.take_over((file, first, end), asks.expected)
+                }
+                Step::Asks(ask) => self.is_left(ask, asks.expected),
+            };
+            for ask in asked {
+                let number = self.asks(ask);
+                if ask.waits {
+                    waits.push_back(number);
+                } else {
+                    self.serve(number, at);
+                }
             }
         }
         waits
+    }
+
+    /// Requests that bring some pages and are not done at `at`.
+    fn awaited(&mut self, (file, first, end): (u32, u64, u64), at: u64) -> Vec<u64> {
+        let mut arriving = std::mem::take(&mut self.arriving);
+        arriving.retain(|a| self.done(a.number).is_none_or(|end| end > at));
+        self.arriving = arriving;
+        let awaited = self.arriving.iter();
+        let awaited = awaited.filter(|a| a.file == file && a.first < end && first < a.end);
+        awaited.map(|a| a.number).collect()
+    }
+
+    /// Takes a request, to be served when somebody waits for it.
+    fn asks(&mut self, ask: Ask) -> u64 {
+        let number = self.ask(Work::Of(ask));
+        if !ask.write {
+            self.arriving.push(Arriving {
+                file: ask.file,
+                first: ask.first,
+                end: ask.first + ask.pages,
+                number,
+            });
+        }
+        number
     }
 
     /// When a request is done, where that is known; at once, where it is forgotten.
@@ -298,7 +350,11 @@ impl Arm {
         };
         let most = self.off_ns.last().map_or(0.0, |point| point.0);
         let pages = self.at.zip(ask.block).map(|(at, to)| at.abs_diff(to));
-        let kib = pages.map_or(most, |pages| (pages as f64 * PAGE_KIB).min(most));
+        let kib = pages.map_or(most, |pages| {
+            let kib = pages.saturating_mul(PAGE_KIB as u64);
+            let kib = self.near_kib.map_or(kib, |near| snapped_kib(kib, near));
+            (kib as f64).min(most)
+        });
         let off_ns = if kib > 0.0 {
             linear(
                 &self.off_ns,
@@ -318,7 +374,7 @@ impl Arm {
 
     /// The only thread that does anything has had what it asked for by `ends`.
     pub fn alone(&mut self, asks: Option<&Asks>, device_ns: f64, ends: u64) {
-        let last = asks.and_then(|asks| asks.all.last());
+        let last = asks.and_then(|asks| asks.requests().next_back());
         if let Some(ask) = last {
             self.at = ask.block.map(|block| block + ask.pages);
         } else if device_ns >= self.access_ns / 2.0 {
@@ -350,17 +406,17 @@ mod tests {
     }
 
     fn read(block: u64, pages: u64, waits: bool) -> Asks {
+        let ask = Ask {
+            write: false,
+            waits,
+            block: Some(block),
+            pages,
+            file: 7,
+            first: block,
+        };
         Asks {
-            comes_to: Some((7, block, block + 1)),
-            expected: 0,
-            all: vec![Ask {
-                write: false,
-                waits,
-                block: Some(block),
-                pages,
-                file: 7,
-                first: block,
-            }],
+            all: vec![Step::Comes(7, block, block + pages), Step::Asks(ask)],
+            ..Asks::default()
         }
     }
 
@@ -384,9 +440,8 @@ mod tests {
         let mut arm = arm();
         assert!(arm.begin(Some(&read(100, 8, false)), 0.0, 0).is_empty());
         let comes = |page| Asks {
-            comes_to: Some((7, page, page + 1)),
-            all: Vec::new(),
-            expected: 0,
+            all: vec![Step::Comes(7, page, page + 1)],
+            ..Asks::default()
         };
         let waits = arm.begin(Some(&comes(105)), 0.0, 10);
         assert_eq!(waits.len(), 1);
@@ -399,7 +454,7 @@ mod tests {
     fn who_comes_first_asks_and_who_was_to_waits() {
         let mut arm = arm();
         let (mut later, mut first) = (read(100, 4, true), read(102, 1, true));
-        first.all.clear();
+        first.all = vec![Step::Comes(7, 102, 103)];
         arm.expect(&mut later);
         arm.expect(&mut first);
         let waits = arm.begin(Some(&first), 0.0, 0);

@@ -538,6 +538,7 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .filter_map(MetricId::point)
             .max()
             .map_or(0, u64::from),
+        near_kib: size("RXB"),
         inline: vector
             .named("RF1")
             .zip(vector.named("RF4"))

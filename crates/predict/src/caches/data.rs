@@ -1,5 +1,7 @@
 //! Reads and writes, page by page (Smith 2001, 4.4.3.2.2, 6.1.3.1, 6.1.3.2, 6.1.3.5).
 
+use std::ops::Range;
+
 use fsage_cache::{PAGE_BYTES, PageState};
 use fsage_core::{Op, OpFlags, OpKind};
 
@@ -166,11 +168,41 @@ impl View {
                 }
                 None => (u64::MAX, true, Untouched::No),
             };
+        let pages = first..first + followed;
+        let mut pages = self.touch_pages(step, ino, pages, (next_page, untouched));
+        self.comes_to(ino, first..=last);
+        let waits = pages.missed > 0;
+        pages.stand_for(all, followed);
+        if let Some((id, serial)) = open {
+            self.read_ahead(step, ino, (id, serial), first, last, waits);
+        }
+        self.ask_missed(step, ino, waits);
+        self.charge_read(step, ino, offset, length, fresh, &pages, charges);
+        if let Some(stem) = sent_to(step.op) {
+            // The socket's side takes the place of the copy to the program.
+            charges.push(Charge::sized(stem, step.gap, kib));
+            charges.push(Charge {
+                times: -1.0,
+                ..Charge::sized(Stem::Rc, step.gap, kib)
+            });
+        }
+    }
+
+    /// What the pages of a read are, which are there after this; `next_page` is where the last read of the same open file
+    /// went on.
+    fn touch_pages(
+        &mut self,
+        step: &Passing<'_>,
+        ino: Ino,
+        numbers: Range<u64>,
+        (next_page, untouched): (u64, Untouched),
+    ) -> ReadPages {
+        let first = numbers.start;
         let mut pages = ReadPages {
             untouched,
             ..ReadPages::default()
         };
-        for page in first..first + followed {
+        for page in numbers {
             let again = page + 1 == next_page && page == first;
             match self.pages.read(ino.0, page, again) {
                 PageState::Clean | PageState::Dirty(_) => pages.hits += 1,
@@ -190,22 +222,7 @@ impl View {
                 }
             }
         }
-        self.comes_to(ino, first..=last);
-        let waits = pages.missed > 0;
-        pages.stand_for(all, followed);
-        if let Some((id, serial)) = open {
-            self.read_ahead(step, ino, (id, serial), first, last, waits);
-        }
-        self.ask_missed(step, ino, waits);
-        self.charge_read(step, ino, offset, length, fresh, &pages, charges);
-        if let Some(stem) = sent_to(step.op) {
-            // The socket's side takes the place of the copy to the program.
-            charges.push(Charge::sized(stem, step.gap, kib));
-            charges.push(Charge {
-                times: -1.0,
-                ..Charge::sized(Stem::Rc, step.gap, kib)
-            });
-        }
+        pages
     }
 
     /// Charges what a read found: all of it cached, in part a hole, in part on the device.
@@ -314,7 +331,7 @@ impl View {
         }
         match distance.or(between.map(|bytes| bytes / 1024)) {
             Some(distance) if stem == Stem::Rx || stem == Stem::RRd && kib <= SMALL_KIB => {
-                let distance = distance.min(self.sizes.far_kib) as f64;
+                let distance = self.sizes.off_kib(distance);
                 charges.push(Charge::sized(Stem::Rx, step.gap, distance));
                 if kib > 4.0 {
                     let rest = (kib - 4.0) / kib;
@@ -505,18 +522,6 @@ impl View {
             charge_states(step.gap, &counts, (rest, kib), begins, charges);
         }
         self.make_room(step, charges);
-    }
-
-    /// Charges what so many pages that become dirty have to wait for the device.
-    fn throttle(&mut self, step: &Passing<'_>, fresh: u64, charges: &mut Vec<Charge>) {
-        let Some(limit) = self.sizes.throttle.filter(|limit| !limit.by_file) else {
-            return;
-        };
-        let kib = (fresh * PAGE_BYTES / 1024) as f64;
-        let waits = self.dirty.add(kib, step.op.start_ns, limit);
-        if waits > 0.0 {
-            charges.push(Charge::sized(Stem::Dtr, step.gap, waits));
-        }
     }
 
     /// Unmapping takes as long as what was touched is long, of which a fault maps 64 KiB at the most.

@@ -8,11 +8,23 @@
 //! they become on the device, each waits for some from a number of them on; it is made as fast all the time,
 //! and what is removed before it was stable gives its own back.
 
+use fsage_cache::PAGE_BYTES;
 use fsage_core::OpKind;
 
-use super::{Passing, Throttle, View};
+use super::{Passing, View};
 use crate::cost::{Charge, Stem};
 use crate::namespace::Action;
+
+/// How writers are throttled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Throttle {
+    /// KiB of dirty data (DTH).
+    pub kib: u64,
+    /// KiB per second from there on (DTR).
+    pub kib_per_s: u64,
+    /// Whether nothing is written meanwhile: then whoever writes more waits for whole files (DTB, DTF).
+    pub by_file: bool,
+}
 
 /// Dirty data in KiB at a moment of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -82,6 +94,18 @@ fn changes_names(kind: OpKind, action: Action) -> bool {
 }
 
 impl View {
+    /// Charges what so many pages that become dirty have to wait for the device.
+    pub(super) fn throttle(&mut self, step: &Passing<'_>, fresh: u64, charges: &mut Vec<Charge>) {
+        let Some(limit) = self.sizes.throttle.filter(|limit| !limit.by_file) else {
+            return;
+        };
+        let kib = (fresh * PAGE_BYTES / 1024) as f64;
+        let waits = self.dirty.add(kib, step.op.start_ns, limit);
+        if waits > 0.0 {
+            charges.push(Charge::sized(Stem::Dtr, step.gap, waits));
+        }
+    }
+
     /// Charges what a change of names waits for room.
     #[inline]
     pub(super) fn wait_for_room(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {

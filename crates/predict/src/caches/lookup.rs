@@ -230,6 +230,9 @@ impl View {
         let stretch = inode.map_or(u64::MAX, |i| i.order / INODES_TOGETHER);
         let there = inode.is_some() && !self.inodes_there.insert(stretch);
         let off = self.next_stretch.map(|next| next.abs_diff(stretch));
+        if !attribute {
+            self.comes_to_inodes(stretch, there);
+        }
         if !there {
             self.arm_away = true;
             self.rooms.leaves();
@@ -401,6 +404,7 @@ impl View {
         let mut absent = true;
         if let Some(last) = old.map(|inode| inode.order / INODES_TOGETHER).max() {
             absent = self.inodes_there.insert(last);
+            self.comes_to_inodes(last, !absent);
             self.next_stretch = last.checked_add(1);
         }
         self.arm_away = true;
@@ -436,6 +440,9 @@ impl View {
         };
         let state = self.pages.peek(dir.0, block);
         let _ = self.pages.read(dir.0, block, false);
+        if !born {
+            self.comes_to_names(dir, block, state != PageState::Absent);
+        }
         born || state != PageState::Absent
     }
 

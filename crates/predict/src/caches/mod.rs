@@ -22,6 +22,7 @@ pub(crate) mod sync;
 
 use copies::Copies;
 use dirty::Dirty;
+pub use dirty::Throttle;
 use inodes::{Inodes, Place};
 use listing::Listings;
 use lookup::OldNames;
@@ -69,6 +70,8 @@ pub struct Sizes {
     pub file_system: FileSystemName,
     /// The farthest distance of the series RX that was measured, which stands for all beyond.
     pub far_kib: u64,
+    /// How far what is near is at most, in KiB, where the series RX does not tell (RXB).
+    pub near_kib: Option<u64>,
     /// Whether small files' data comes with their inodes.
     pub inline: bool,
     /// Where writers are throttled.
@@ -101,17 +104,6 @@ pub struct Sizes {
     pub stretches: bool,
     /// Names that a block of a directory holds; 0 where nothing tells, and one block is all.
     pub names_of_block: u32,
-}
-
-/// How writers are throttled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Throttle {
-    /// KiB of dirty data (DTH).
-    pub kib: u64,
-    /// KiB per second from there on (DTR).
-    pub kib_per_s: u64,
-    /// Whether nothing is written meanwhile: then whoever writes more waits for whole files (DTB, DTF).
-    pub by_file: bool,
 }
 
 /// What a file's next fsync will find.
@@ -515,35 +507,6 @@ impl View {
             _ => Stem::Obj,
         };
         charges.push(Charge::once(stem, Gap::NONE));
-    }
-
-    /// An inode is made, which may pass over others that were freed.
-    fn places(&mut self, step: &Passing<'_>, directory: bool, charges: &mut Vec<Charge>) {
-        let (Some(ino), Some(walk)) = (step.resolved.node, step.resolved.walks[0]) else {
-            return;
-        };
-        if !self.sizes.passes_freed {
-            return;
-        }
-        if self.inodes.is_empty() {
-            let all = step.ns.tree.inodes().iter();
-            self.inodes
-                .begin(all.filter(|i| i.in_scope && !i.born).count());
-        }
-        let dir = self.state(walk.dir).place;
-        let dir = dir.unwrap_or(Place::of_old(walk.dir.0));
-        let (place, passed) = self.inodes.make(dir, directory, step.op.start_ns);
-        self.state(ino).place = Some(place);
-        if passed > 0 {
-            charges.push(Charge::many(Stem::CrP, Gap::NONE, f64::from(passed)));
-        }
-    }
-
-    fn frees(&mut self, ino: Ino, now_ns: u64) {
-        if self.sizes.passes_freed && ino.is_some() {
-            let place = self.state(ino).place.unwrap_or(Place::of_old(ino.0));
-            self.inodes.free(place, now_ns);
-        }
     }
 
     /// An inode comes into memory.

@@ -7,7 +7,8 @@
 use fsage_cache::PAGE_BYTES;
 use rustc_hash::FxHashMap;
 
-use super::{PAGE_KIB, Passing, View};
+use super::{PAGE_KIB, Passing, Sizes, View};
+use crate::arm::snapped_kib;
 use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::Namespace;
 use crate::namespace::tree::Ino;
@@ -108,6 +109,14 @@ impl Rooms {
     }
 }
 
+impl Sizes {
+    /// A distance as the series RX tells what it costs.
+    pub(super) fn off_kib(self, kib: u64) -> f64 {
+        let measured = self.near_kib.map_or(kib, |near| snapped_kib(kib, near));
+        measured.min(self.far_kib) as f64
+    }
+}
+
 impl View {
     /// Whether a writer waits for whole files where too much is dirty, and an arm has to move.
     pub(super) fn waits_for_files(&self) -> bool {
@@ -165,7 +174,7 @@ impl View {
             return;
         }
         let kib = distance.map_or(u64::MAX, |pages| pages.saturating_mul(PAGE_BYTES / 1024));
-        let kib = kib.min(self.sizes.far_kib) as f64;
+        let kib = self.sizes.off_kib(kib);
         charges.push(Charge::sized(Stem::Rx, Gap::NONE, kib));
         charges.push(Charge {
             times: -1.0,
@@ -177,10 +186,11 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::namespace::Scope;
 
     #[test]
     fn room_is_given_page_by_page_and_the_arm_goes_from_where_it_is() {
-        let (mut rooms, ns) = (Rooms::default(), Namespace::new(Default::default(), 4096));
+        let (mut rooms, ns) = (Rooms::default(), Namespace::new(Scope::default(), 4096));
         let (one, two) = (Ino(7), Ino(9));
         for (ino, page) in [(one, 0), (two, 0), (one, 1), (one, 2), (two, 1)] {
             rooms.give(&ns, ino, page);

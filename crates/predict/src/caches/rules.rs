@@ -334,9 +334,13 @@ impl View {
         if entries > 0 {
             charges.push(Charge::many(each, step.gap, f64::from(entries)));
         }
+        if !born {
+            self.comes_to_names(ino, 0, !cold);
+        }
         if cold {
             for block in 1..self.blocks_of(step, ino) {
                 self.pages.read(ino.0, block, false);
+                self.comes_to_names(ino, block, false);
             }
             self.reads_names();
             // What lists several was measured where they lie beside one another.

@@ -8,7 +8,7 @@ use fsage_stats::interpolate::linear;
 use super::commits::Commits;
 use super::contention::AtOnce;
 use super::thread::{Item, Rest};
-use crate::arm::Arm;
+use crate::arm::{Arm, Asks};
 use crate::cost::SystemVector;
 use crate::cost::ledger::Latency;
 use crate::drive::{Drive, Figures, Found, Of, Request, access_ns};
@@ -115,10 +115,13 @@ impl Device {
     /// What of an operation it is asked for. Memory has read ahead before the next page is asked for, but what goes past the
     /// cache; and there all of what is much shorter than an access is the caller's own work, while of a drive it is the
     /// mean of many operations without an access and one with it.
-    pub fn asked_for(&self, latency: Latency, past_cache: bool) -> Latency {
+    pub fn asked_for(&self, latency: Latency, past_cache: bool, asks: Option<&Asks>) -> Latency {
         if let Some(arm) = &self.arm {
+            // All of a lookup in what is there is the call's own work.
+            let own = asks.is_some_and(Asks::finds_names);
+            let own_ns = if own { f64::MAX } else { arm.own_ns() };
             return Latency {
-                device_ns: (latency.device_ns - arm.own_ns()).max(0.0),
+                device_ns: (latency.device_ns - own_ns).max(0.0),
                 ..latency
             };
         }

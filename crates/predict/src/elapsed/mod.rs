@@ -96,7 +96,9 @@ impl Replay {
             }
         }
         let past_cache = op.record.contains(OpFlags::DIRECT) || op.record.contains(OpFlags::URING);
-        let latency = self.schedule.device.asked_for(latency, past_cache);
+        let asks = wanted.asks.as_deref();
+        let device = &self.schedule.device;
+        let latency = device.asked_for(latency, past_cache, asks);
         let mut awaits = event.awaits.clone();
         if let Some(awaits) = &mut awaits {
             awaits.think_ns *= self.own_work;
