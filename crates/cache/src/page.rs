@@ -1,5 +1,7 @@
 //! The page cache: replacement and dirty pages.
 
+mod oldest;
+
 use std::collections::VecDeque;
 use std::hint::black_box;
 

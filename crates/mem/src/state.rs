@@ -156,7 +156,8 @@ impl State {
             name_ids: 0,
             free_name_ids: Vec::new(),
             used_blocks: 0,
-            next_block: 0,
+            // What a file holds is told to lie at 0 where that is not known yet: the first block is no file's.
+            next_block: 1,
         }
     }
 

@@ -17,6 +17,7 @@
 //! [`writeback`] (eq. 4), [`certainty`], [`rank`] and [`whatif`]. Begin at [`Predictor`]; [`result`] is what comes
 //! out.
 
+mod arm;
 pub mod caches;
 pub mod certainty;
 pub mod cost;

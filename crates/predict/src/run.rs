@@ -5,13 +5,13 @@ use fsage_core::metric::{self, FamilyId, MetricId};
 use fsage_core::{Op, OpKind, OpSource, PathTable, SinkError, SourceError};
 
 use crate::caches::sync::SCATTERED;
-use crate::caches::{Sizes, View};
+use crate::caches::{Sizes, Throttle, View};
 use crate::cost::ledger::Latency;
 use crate::cost::{Charge, Ledger, Plan, SystemVector};
-use crate::drive::{self, Figures, Request};
-use crate::elapsed::Replay;
+use crate::drive::{self, Figures};
 use crate::elapsed::follow::{Event, Follow};
 use crate::elapsed::order::Order;
+use crate::elapsed::{Replay, Wanted};
 use crate::namespace::tree::{DentryId, Ino};
 use crate::namespace::{Namespace, Resolved, Scope};
 use crate::pattern::{NEAR_BYTES, Relation};
@@ -400,12 +400,12 @@ fn system(vector: SystemVector, views: &mut Vec<View>, options: &Options) -> Tar
 /// What the first three stages found of an operation in a view: its charges, and what it reads of a drive.
 #[inline]
 fn found<'a>(
-    views: &[View],
+    views: &'a [View],
     charges: &'a [Vec<Charge>],
     view: usize,
-) -> (&'a [Charge], Option<Request>) {
+) -> (&'a [Charge], Option<&'a View>) {
     let charges = charges.get(view).map_or(&[][..], Vec::as_slice);
-    (charges, views.get(view).and_then(|view| view.request))
+    (charges, views.get(view))
 }
 
 /// Stage 4 of one operation for one system; returns its latency in nanoseconds. An operation on
@@ -416,7 +416,7 @@ fn charge(
     op: &Op,
     event: &Event,
     resolved: &Resolved,
-    (charges, request): (&[Charge], Option<Request>),
+    (charges, view): (&[Charge], Option<&View>),
 ) -> f64 {
     let charged = resolved.charged;
     let place = match resolved.walks[0] {
@@ -433,7 +433,7 @@ fn charge(
     };
     target
         .replay
-        .push(op, event, place, (latency, request), charged);
+        .push(op, event, place, (latency, Wanted::of(view)), charged);
     if charged { latency.total_ns } else { 0.0 }
 }
 
@@ -494,6 +494,19 @@ fn write_ns(vector: &SystemVector) -> Option<f64> {
     each_ns("FDS").or_else(|| each_ns("FSY"))
 }
 
+/// Where writers are throttled, and how.
+fn throttle(vector: &SystemVector) -> Option<Throttle> {
+    let value = |name: &str| vector.named(name).map(|e| e.value as u64);
+    let kib = vector.named("DTH").filter(|e| !e.lower_bound)?.value as u64;
+    let kib_per_s = value("DTR")?;
+    let nothing_meanwhile = value("DTB").is_some_and(|stays| stays >= kib);
+    (kib > 0 && kib_per_s > 0).then_some(Throttle {
+        kib,
+        kib_per_s,
+        by_file: nothing_meanwhile && value("DTF").is_some(),
+    })
+}
+
 /// Cache sizes of a system; a size that is only a lower bound is no bound, and comes back apart.
 fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
     let size = |name: &str| {
@@ -525,13 +538,12 @@ fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .filter_map(MetricId::point)
             .max()
             .map_or(0, u64::from),
+        near_kib: size("RXB"),
         inline: vector
             .named("RF1")
             .zip(vector.named("RF4"))
             .is_some_and(|(one, four)| one.value < INLINE_SHARE * four.value),
-        throttle: size("DTH")
-            .zip(vector.named("DTR").map(|e| e.value as u64))
-            .filter(|&(most, rate)| most > 0 && rate > 0),
+        throttle: throttle(vector),
         room_changes: size("MTH")
             .zip(vector.named("MTW").map(|e| e.value as u64))
             .filter(|&(most, each_ns)| most > 0 && each_ns > 0),

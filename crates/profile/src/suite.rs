@@ -46,7 +46,8 @@ pub fn run(
     progress: &mut dyn FnMut(Progress<'_>),
     stop: &AtomicBool,
 ) -> Result<SystemProfile, ProfileError> {
-    let wanted = request.wanted()?;
+    let is_virtual = fs.virtual_time().is_some();
+    let wanted = request.wanted(is_virtual)?;
     let start_ns = fs.clock().now_ns();
     // Over computed time two measurements with one seed do the same.
     let owner = match fs.virtual_time() {
@@ -64,7 +65,6 @@ pub fn run(
     lab.own_device = request.own_device;
     let chosen = choose(&wanted);
     lab.hurried_ns = request.max_time_ns;
-    let is_virtual = fs.virtual_time().is_some();
     let time_ns = request.time_ns(is_virtual, None);
     lab.last_ns = start_ns.saturating_add(time_ns / 4);
     // With much of others waiting to be written a single write may wait for all of it.

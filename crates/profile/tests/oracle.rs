@@ -102,6 +102,15 @@ impl Stated {
             .map_or(0.0, |d| d.device.far_ns as f64)
     }
 
+    fn limit_kib(&self) -> Option<f64> {
+        let disk = self.truth.disk.as_ref()?;
+        Some(disk.write_back.limit_mib as f64 * 1024.0)
+    }
+
+    fn near_kib(&self) -> Option<f64> {
+        Some(self.truth.disk.as_ref()?.device.near_kib as f64)
+    }
+
     fn flush(&self) -> f64 {
         self.truth.disk.as_ref().unwrap().journal.flush_ns as f64
     }
@@ -245,6 +254,15 @@ const ROWS: &[(&str, Expected)] = &[
     ("FALLOC", |s| {
         Some(s.call(|c| c.reserve_ns) + s.pages * s.data(|d| d.allocate_page_ns))
     }),
+    ("DTH", |s| Some(s.limit_kib()? + 2.0)),
+    ("DTB", |s| Some(s.limit_kib()? + 2.0)),
+    // A page more than fits is written at once.
+    ("DTR", |s| {
+        let kib = s.limit_kib()? + 4.0;
+        Some(kib * 1e9 / s.device_write(kib))
+    }),
+    ("DTF", |s| s.limit_kib().map(|_| s.device_write(4.0))),
+    ("RXB", |s| s.near_kib()),
     ("RM", |s| Some(s.call(|c| c.unlink_ns))),
     ("RMD", |s| Some(s.call(|c| c.unlink_ns) + s.freed(s.pages))),
     ("RMF", |s| Some(s.call(|c| c.unlink_ns) + s.freed(s.pages))),
@@ -415,14 +433,6 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
     (
         "MDC",
         "an inode that went is made again from blocks that are cached: no step of four times",
-    ),
-    (
-        "DTH",
-        "a file's dirty pages are written together: the rate falls and rises",
-    ),
-    (
-        "DTR",
-        "a file's dirty pages are written together: the rate falls and rises",
     ),
     ("MTH", "no call waits for room"),
     ("MTW", "no call waits for room"),
@@ -613,7 +623,8 @@ fn a_profile_of_a_disk_finds_the_truth() {
 /// What does not depend on how many of thousands of files are cached.
 const OF_FEW_FILES: &[&str] = &[
     "EMPTY", "BS", "FS", "LUS_BC", "LUR_BC", "FSTAT", "SEEK", "STATFS", "CLOSE", "RAW", "FSYQ",
-    "FSYRM", "FSYDF", "FSYO", "FDSO", "FSYN", "FDSS", "RRD", "RD", "MMAP", "MUNMAP",
+    "FSYRM", "FSYDF", "FSYO", "FDSO", "FSYN", "FDSS", "RRD", "RD", "MMAP", "MUNMAP", "DTH", "DTB",
+    "DTR", "DTF", "RXB",
 ];
 
 #[test]

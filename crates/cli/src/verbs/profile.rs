@@ -39,7 +39,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         ..ProfileRequest::default()
     };
     // A name that is no metric should be refused before a file system is made.
-    request.wanted()?;
+    request.wanted(spec.has_virtual_time())?;
     let (file, json) = out::places(Some(output), args.json);
     if let Some(file) = file {
         writable(file)?;

@@ -79,6 +79,7 @@ impl View {
             return;
         };
         self.pages.cut(ino.0, 0);
+        self.rooms.cut(ino, 0);
         self.changing(ino).extended = true;
         let begun = self.copies.begun.take();
         match begun.filter(|(tid, _)| *tid == step.op.tid) {

@@ -1,5 +1,7 @@
 //! Reads and writes, page by page (Smith 2001, 4.4.3.2.2, 6.1.3.1, 6.1.3.2, 6.1.3.5).
 
+use std::ops::Range;
+
 use fsage_cache::{PAGE_BYTES, PageState};
 use fsage_core::{Op, OpFlags, OpKind};
 
@@ -140,6 +142,9 @@ impl View {
         let kib = length as f64 / 1024.0;
         if step.op.record.contains(OpFlags::DIRECT) {
             self.disk_read(step, ino, offset, length, kib, false, charges);
+            let last = offset.saturating_add(length.min(MOST_BYTES) - 1) / PAGE_BYTES;
+            (offset / PAGE_BYTES..=last).for_each(|page| self.misses(page));
+            self.ask_missed(step, ino, true);
             return;
         }
         let length = length.min(MOST_BYTES);
@@ -163,11 +168,41 @@ impl View {
                 }
                 None => (u64::MAX, true, Untouched::No),
             };
+        let pages = first..first + followed;
+        let mut pages = self.touch_pages(step, ino, pages, (next_page, untouched));
+        self.comes_to(ino, first..=last);
+        let waits = pages.missed > 0;
+        pages.stand_for(all, followed);
+        if let Some((id, serial)) = open {
+            self.read_ahead(step, ino, (id, serial), first, last, waits);
+        }
+        self.ask_missed(step, ino, waits);
+        self.charge_read(step, ino, offset, length, fresh, &pages, charges);
+        if let Some(stem) = sent_to(step.op) {
+            // The socket's side takes the place of the copy to the program.
+            charges.push(Charge::sized(stem, step.gap, kib));
+            charges.push(Charge {
+                times: -1.0,
+                ..Charge::sized(Stem::Rc, step.gap, kib)
+            });
+        }
+    }
+
+    /// What the pages of a read are, which are there after this; `next_page` is where the last read of the same open file
+    /// went on.
+    fn touch_pages(
+        &mut self,
+        step: &Passing<'_>,
+        ino: Ino,
+        numbers: Range<u64>,
+        (next_page, untouched): (u64, Untouched),
+    ) -> ReadPages {
+        let first = numbers.start;
         let mut pages = ReadPages {
             untouched,
             ..ReadPages::default()
         };
-        for page in first..first + followed {
+        for page in numbers {
             let again = page + 1 == next_page && page == first;
             match self.pages.read(ino.0, page, again) {
                 PageState::Clean | PageState::Dirty(_) => pages.hits += 1,
@@ -180,25 +215,14 @@ impl View {
                         .allocated(ino, at, at.saturating_add(PAGE_BYTES))
                     {
                         pages.missed += 1;
+                        self.misses(page);
                     } else {
                         pages.holes += 1;
                     }
                 }
             }
         }
-        pages.stand_for(all, followed);
-        if let Some((id, serial)) = open {
-            self.read_ahead(step, ino, (id, serial), first, last, pages.missed > 0);
-        }
-        self.charge_read(step, ino, offset, length, fresh, &pages, charges);
-        if let Some(stem) = sent_to(step.op) {
-            // The socket's side takes the place of the copy to the program.
-            charges.push(Charge::sized(stem, step.gap, kib));
-            charges.push(Charge {
-                times: -1.0,
-                ..Charge::sized(Stem::Rc, step.gap, kib)
-            });
-        }
+        pages
     }
 
     /// Charges what a read found: all of it cached, in part a hole, in part on the device.
@@ -307,7 +331,7 @@ impl View {
         }
         match distance.or(between.map(|bytes| bytes / 1024)) {
             Some(distance) if stem == Stem::Rx || stem == Stem::RRd && kib <= SMALL_KIB => {
-                let distance = distance.min(self.sizes.far_kib) as f64;
+                let distance = self.sizes.off_kib(distance);
                 charges.push(Charge::sized(Stem::Rx, step.gap, distance));
                 if kib > 4.0 {
                     let rest = (kib - 4.0) / kib;
@@ -365,8 +389,9 @@ impl View {
                 .ns
                 .tree
                 .allocated(ino, at, at.saturating_add(PAGE_BYTES))
+                && self.pages.prefetch(ino.0, page)
             {
-                self.pages.prefetch(ino.0, page);
+                self.misses(page);
             }
         }
     }
@@ -477,6 +502,9 @@ impl View {
                 PageState::Dirty(by) if by == serial => Stem::Wd,
                 PageState::Dirty(_) => Stem::Wo,
             };
+            if !inside || stem == Stem::Wh {
+                self.give_room(step, ino, page);
+            }
             fresh += u64::from(matches!(stem, Stem::Wn | Stem::Wh | Stem::Wu | Stem::Wk));
             if let Some(count) = counts.iter_mut().find(|c| c.0 == stem) {
                 count.1 += 1;
@@ -493,18 +521,7 @@ impl View {
             let kib = kib / (rest + partial.count()) as f64 * rest as f64;
             charge_states(step.gap, &counts, (rest, kib), begins, charges);
         }
-    }
-
-    /// Charges what so many pages that become dirty have to wait for the device.
-    fn throttle(&mut self, step: &Passing<'_>, fresh: u64, charges: &mut Vec<Charge>) {
-        let Some(limit) = self.sizes.throttle else {
-            return;
-        };
-        let kib = (fresh * PAGE_BYTES / 1024) as f64;
-        let waits = self.dirty.add(kib, step.op.start_ns, limit);
-        if waits > 0.0 {
-            charges.push(Charge::sized(Stem::Dtr, step.gap, waits));
-        }
+        self.make_room(step, charges);
     }
 
     /// Unmapping takes as long as what was touched is long, of which a fault maps 64 KiB at the most.
@@ -571,6 +588,7 @@ impl View {
         }
         if write {
             charges.push(Charge::once(Stem::MfW, step.gap));
+            self.make_room(step, charges);
         } else if brought == 0 && step.op.latency_ns.is_some() {
             charges.push(Charge::once(Stem::MfR, step.gap));
         }

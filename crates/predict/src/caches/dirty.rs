@@ -8,11 +8,23 @@
 //! they become on the device, each waits for some from a number of them on; it is made as fast all the time,
 //! and what is removed before it was stable gives its own back.
 
+use fsage_cache::PAGE_BYTES;
 use fsage_core::OpKind;
 
 use super::{Passing, View};
 use crate::cost::{Charge, Stem};
 use crate::namespace::Action;
+
+/// How writers are throttled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Throttle {
+    /// KiB of dirty data (DTH).
+    pub kib: u64,
+    /// KiB per second from there on (DTR).
+    pub kib_per_s: u64,
+    /// Whether nothing is written meanwhile: then whoever writes more waits for whole files (DTB, DTF).
+    pub by_file: bool,
+}
 
 /// Dirty data in KiB at a moment of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -26,8 +38,8 @@ pub(super) struct Dirty {
 
 impl Dirty {
     /// So many KiB become dirty at `now_ns`; returns those that have to wait for the device.
-    pub fn add(&mut self, kib: f64, now_ns: u64, (most, rate): (u64, u64)) -> f64 {
-        let (most, rate) = (most as f64, rate as f64);
+    pub fn add(&mut self, kib: f64, now_ns: u64, limit: Throttle) -> f64 {
+        let (most, rate) = (limit.kib as f64, limit.kib_per_s as f64);
         let passed_s = now_ns.saturating_sub(self.at_ns) as f64 / 1e9;
         self.at_ns = now_ns.max(self.at_ns);
         let background = most / 2.0;
@@ -82,6 +94,18 @@ fn changes_names(kind: OpKind, action: Action) -> bool {
 }
 
 impl View {
+    /// Charges what so many pages that become dirty have to wait for the device.
+    pub(super) fn throttle(&mut self, step: &Passing<'_>, fresh: u64, charges: &mut Vec<Charge>) {
+        let Some(limit) = self.sizes.throttle.filter(|limit| !limit.by_file) else {
+            return;
+        };
+        let kib = (fresh * PAGE_BYTES / 1024) as f64;
+        let waits = self.dirty.add(kib, step.op.start_ns, limit);
+        if waits > 0.0 {
+            charges.push(Charge::sized(Stem::Dtr, step.gap, waits));
+        }
+    }
+
     /// Charges what a change of names waits for room.
     #[inline]
     pub(super) fn wait_for_room(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
@@ -112,7 +136,11 @@ mod tests {
 
     #[test]
     fn writers_wait_from_the_threshold_on() {
-        let limit = (1000, 100);
+        let limit = Throttle {
+            kib: 1000,
+            kib_per_s: 100,
+            by_file: false,
+        };
         let mut dirty = Dirty::default();
         assert_eq!(dirty.add(900.0, 0, limit), 0.0);
         assert_eq!(dirty.add(300.0, 0, limit), 200.0);

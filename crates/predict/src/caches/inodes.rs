@@ -10,6 +10,10 @@
 
 use std::collections::VecDeque;
 
+use super::{Passing, View};
+use crate::cost::{Charge, Gap, Stem};
+use crate::namespace::tree::Ino;
+
 /// Inodes of a group.
 const GROUP: usize = 8192;
 const WORDS: usize = GROUP / 64;
@@ -176,6 +180,42 @@ impl Group {
             passed += recent.count_ones();
         }
         (last, passed)
+    }
+}
+
+impl View {
+    /// An inode is made, which may pass over others that were freed.
+    pub(super) fn places(
+        &mut self,
+        step: &Passing<'_>,
+        directory: bool,
+        charges: &mut Vec<Charge>,
+    ) {
+        let (Some(ino), Some(walk)) = (step.resolved.node, step.resolved.walks[0]) else {
+            return;
+        };
+        if !self.sizes.passes_freed {
+            return;
+        }
+        if self.inodes.is_empty() {
+            let all = step.ns.tree.inodes().iter();
+            self.inodes
+                .begin(all.filter(|i| i.in_scope && !i.born).count());
+        }
+        let dir = self.state(walk.dir).place;
+        let dir = dir.unwrap_or(Place::of_old(walk.dir.0));
+        let (place, passed) = self.inodes.make(dir, directory, step.op.start_ns);
+        self.state(ino).place = Some(place);
+        if passed > 0 {
+            charges.push(Charge::many(Stem::CrP, Gap::NONE, f64::from(passed)));
+        }
+    }
+
+    pub(super) fn frees(&mut self, ino: Ino, now_ns: u64) {
+        if self.sizes.passes_freed && ino.is_some() {
+            let place = self.state(ino).place.unwrap_or(Place::of_old(ino.0));
+            self.inodes.free(place, now_ns);
+        }
     }
 }
 

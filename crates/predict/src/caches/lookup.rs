@@ -230,8 +230,12 @@ impl View {
         let stretch = inode.map_or(u64::MAX, |i| i.order / INODES_TOGETHER);
         let there = inode.is_some() && !self.inodes_there.insert(stretch);
         let off = self.next_stretch.map(|next| next.abs_diff(stretch));
+        if !attribute {
+            self.comes_to_inodes(stretch, there);
+        }
         if !there {
             self.arm_away = true;
+            self.rooms.leaves();
             self.next_stretch = stretch.checked_add(1);
             if block {
                 self.asks_names(Of::Inodes, stretch.saturating_mul(PAGE_BYTES), true);
@@ -393,20 +397,25 @@ impl View {
         (name == Touch::Hit, attribute == Touch::Hit)
     }
 
-    /// A new inode is made beside those that were made last.
-    pub(super) fn brings_last_inodes(&mut self, step: &Passing<'_>) {
+    /// A new inode is made beside those that were made last; whether their block has to be read.
+    pub(super) fn brings_last_inodes(&mut self, step: &Passing<'_>) -> bool {
         let old = step.ns.tree.inodes().iter();
         let old = old.filter(|inode| inode.in_scope && !inode.born && inode.links > 0);
+        let mut absent = true;
         if let Some(last) = old.map(|inode| inode.order / INODES_TOGETHER).max() {
-            self.inodes_there.insert(last);
+            absent = self.inodes_there.insert(last);
+            self.comes_to_inodes(last, !absent);
             self.next_stretch = last.checked_add(1);
         }
         self.arm_away = true;
+        self.rooms.leaves();
+        absent
     }
 
     /// Blocks of names were read: where an arm has to move it has left the inodes.
     pub(super) fn reads_names(&mut self) {
         self.arm_away = true;
+        self.rooms.leaves();
         self.leaves_inodes();
     }
 
@@ -431,6 +440,9 @@ impl View {
         };
         let state = self.pages.peek(dir.0, block);
         let _ = self.pages.read(dir.0, block, false);
+        if !born {
+            self.comes_to_names(dir, block, state != PageState::Absent);
+        }
         born || state != PageState::Absent
     }
 

@@ -5,6 +5,7 @@
 //! metadata, asks stage 3 about disk-bound requests, and emits [`Charge`]s. The rules of lookups,
 //! data, removal and synchronisation have a module each; [`rules`] is the table of kinds.
 
+mod asks;
 mod copies;
 mod data;
 mod dirty;
@@ -15,16 +16,19 @@ mod partial;
 mod places;
 mod recent;
 mod removal;
+mod room;
 pub mod rules;
 pub(crate) mod sync;
 
 use copies::Copies;
 use dirty::Dirty;
+pub use dirty::Throttle;
 use inodes::{Inodes, Place};
 use listing::Listings;
 use lookup::OldNames;
 use places::Answers;
 use recent::{Recent, Touched};
+use room::Rooms;
 use sync::LastSync;
 
 use std::hint::black_box;
@@ -33,6 +37,7 @@ use fsage_cache::{LruSet, PageCache, Policy, Start, WriteBack};
 use fsage_core::{KindClass, Op, OpFlags, OpKind, Tid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::arm::Asks;
 use crate::cost::{Charge, FileSystemName, Gap, GapTable, Stem};
 use crate::drive::{Drive, Figures, Request};
 use crate::namespace::process::OpenId;
@@ -65,10 +70,12 @@ pub struct Sizes {
     pub file_system: FileSystemName,
     /// The farthest distance of the series RX that was measured, which stands for all beyond.
     pub far_kib: u64,
+    /// How far what is near is at most, in KiB, where the series RX does not tell (RXB).
+    pub near_kib: Option<u64>,
     /// Whether small files' data comes with their inodes.
     pub inline: bool,
-    /// Where writers are throttled: KiB of dirty data (DTH) and KiB per second from there on (DTR).
-    pub throttle: Option<(u64, u64)>,
+    /// Where writers are throttled.
+    pub throttle: Option<Throttle>,
     /// How many changes of names fit before each waits for room, and for so long, in nanoseconds (MTH, MTW).
     pub room_changes: Option<(u64, u64)>,
     /// What the device writes in a second, roughly: a power of two.
@@ -204,6 +211,9 @@ pub struct View {
     answers: Answers,
     /// What the last operation asked of it.
     pub(crate) request: Option<Request>,
+    /// The same one by one, where an arm moves and nothing is held, and pages of it that are yet to be asked for.
+    pub(crate) asks: Asks,
+    missed: Vec<u64>,
     /// Whether blocks of metadata were read since the last data, where that moves the arm.
     arm_away: bool,
     /// Whether the arm of a device was taken to what was committed, and no read has brought it back.
@@ -223,6 +233,7 @@ pub struct View {
     last_object: Option<(u64, u32)>,
     untouched: Untouched,
     dirty: Dirty,
+    rooms: Rooms,
     /// KiB whose writing was started and that the device had to write at a time.
     flying: (f64, u64),
     /// Places that direct writes left in the drive's own cache at a time: the next flush gets to each.
@@ -291,6 +302,7 @@ impl View {
             last_object: None,
             untouched: Untouched::No,
             dirty: Dirty::default(),
+            rooms: Rooms::default(),
             flying: (0.0, 0),
             held_places: (0.0, 0),
             last_direct: Ino::NONE,
@@ -308,6 +320,8 @@ impl View {
             drive: sizes.drive.map(Drive::new),
             answers: Answers::default(),
             request: None,
+            asks: Asks::default(),
+            missed: Vec::new(),
             arm_away: false,
             arm_commits: false,
             listings: Listings::default(),
@@ -374,6 +388,7 @@ impl View {
     ) {
         self.relation = Relation::Cached;
         self.request = None;
+        self.asks.clear();
         self.brought = Ino::NONE;
         if op.record.contains(OpFlags::COLD_DATA) && !self.sizes.deviceless {
             self.make_cold(ns, op.record.contains(OpFlags::COLD_NAMES));
@@ -437,6 +452,7 @@ impl View {
             };
         }
         self.dirty = Dirty::default();
+        self.rooms.leaves();
         self.held_places = (0.0, 0);
         self.drive = self.sizes.drive.map(Drive::new);
         self.last_sync.clear();
@@ -493,35 +509,6 @@ impl View {
         charges.push(Charge::once(stem, Gap::NONE));
     }
 
-    /// An inode is made, which may pass over others that were freed.
-    fn places(&mut self, step: &Passing<'_>, directory: bool, charges: &mut Vec<Charge>) {
-        let (Some(ino), Some(walk)) = (step.resolved.node, step.resolved.walks[0]) else {
-            return;
-        };
-        if !self.sizes.passes_freed {
-            return;
-        }
-        if self.inodes.is_empty() {
-            let all = step.ns.tree.inodes().iter();
-            self.inodes
-                .begin(all.filter(|i| i.in_scope && !i.born).count());
-        }
-        let dir = self.state(walk.dir).place;
-        let dir = dir.unwrap_or(Place::of_old(walk.dir.0));
-        let (place, passed) = self.inodes.make(dir, directory, step.op.start_ns);
-        self.state(ino).place = Some(place);
-        if passed > 0 {
-            charges.push(Charge::many(Stem::CrP, Gap::NONE, f64::from(passed)));
-        }
-    }
-
-    fn frees(&mut self, ino: Ino, now_ns: u64) {
-        if self.sizes.passes_freed && ino.is_some() {
-            let place = self.state(ino).place.unwrap_or(Place::of_old(ino.0));
-            self.inodes.free(place, now_ns);
-        }
-    }
-
     /// An inode comes into memory.
     fn comes(&mut self, ino: Ino) {
         self.came += 1;
@@ -539,6 +526,7 @@ impl View {
 
     fn forget(&mut self, ino: Ino) {
         self.pages.forget(ino.0);
+        self.rooms.cut(ino, 0);
         self.attributes.remove(ino.0);
         self.reserved.remove(&ino.0);
         self.listings.forget(ino);

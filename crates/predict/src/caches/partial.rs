@@ -37,6 +37,10 @@ impl View {
         if pages.count() == 0 {
             return;
         }
+        for begin in pages.0.into_iter().flatten() {
+            self.misses(begin / PAGE_BYTES);
+        }
+        self.ask_missed(step, ino, true);
         if self.drive.is_none() {
             charges.push(Charge::many(Stem::Wp, step.gap, pages.count() as f64));
             self.relation = Relation::Same;

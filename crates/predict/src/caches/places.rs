@@ -186,6 +186,10 @@ impl View {
         (offset, length): (u64, u64),
         next: Option<u64>,
     ) {
+        if self.waits_for_files() {
+            let last = offset.saturating_add(length.max(1) - 1) / PAGE_BYTES;
+            self.rooms.reads(step.ns, ino, last);
+        }
         if let Some(file) = self.file(step, ino) {
             self.last_data.note(file, offset.saturating_add(length));
             self.last_reader = Some(step.op.tid);
@@ -213,7 +217,7 @@ impl View {
         };
         let last = offset.saturating_add(length.max(1) - 1) / PAGE_BYTES;
         for bytes in file.jumps(offset / PAGE_BYTES + charged..=last) {
-            let distance = (bytes / 1024).min(self.sizes.far_kib) as f64;
+            let distance = self.sizes.off_kib(bytes / 1024);
             charges.push(Charge::sized(Stem::Rx, step.gap, distance));
             charges.push(Charge {
                 times: -1.0,

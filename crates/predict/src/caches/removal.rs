@@ -118,6 +118,7 @@ impl View {
             self.copies.forget(ino);
         }
         self.pages.cut(ino.0, new.div_ceil(PAGE_BYTES));
+        self.rooms.cut(ino, new.div_ceil(PAGE_BYTES));
         self.changing(ino).extended = true;
     }
 

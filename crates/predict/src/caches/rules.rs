@@ -244,10 +244,11 @@ impl View {
         }
         let beside = self.allocated_in.contains(&dir.0) || self.allocated_in.contains(&above);
         self.allocated_in.extend([dir.0, above]);
-        if !beside {
-            self.brings_last_inodes(step);
+        if beside {
+            return false;
         }
-        !beside
+        let brought = self.brings_last_inodes(step);
+        brought || !self.sizes.file_system.keeps_free_inodes_in_memory()
     }
 
     fn open_close(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
@@ -333,9 +334,13 @@ impl View {
         if entries > 0 {
             charges.push(Charge::many(each, step.gap, f64::from(entries)));
         }
+        if !born {
+            self.comes_to_names(ino, 0, !cold);
+        }
         if cold {
             for block in 1..self.blocks_of(step, ino) {
                 self.pages.read(ino.0, block, false);
+                self.comes_to_names(ino, block, false);
             }
             self.reads_names();
             // What lists several was measured where they lie beside one another.

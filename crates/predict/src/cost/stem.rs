@@ -69,7 +69,7 @@ stems! {
     Fsy "FSY" device, Fds "FDS" device, FsyO "FSYO" device, FdsO "FDSO" device, FsyC "FSYC" device, FsyN "FSYN" device, FsyP "FSYP" device, FsyRn "FSYRN" device,
     FsyRm "FSYRM" device, FsyD "FSYD" device, FsyDF "FSYDF" partly, FsyS "FSYS" device, FdsS "FDSS" device, FdsL "FDSL" device, FdsA "FDSA" device, FdsU "FDSU" device, FdsR "FDSR" device,
     FsyW "FSYW" device, FsyT "FSYT" partly, FsyQ "FSYQ", RdSy "RDSY" device,
-    Sync "SYNC" device, SynF "SYNF" device, SynD "SYND" device, SynO "SYNO" device, Dwo "DWO" device, Sfr "SFR" device, SfrW "SFRW", Dtr "DTR" device,
+    Sync "SYNC" device, SynF "SYNF" device, SynD "SYND" device, SynO "SYNO" device, Dwo "DWO" device, Sfr "SFR" device, SfrW "SFRW", Dtr "DTR" device, Dtf "DTF" device,
     Mtw "MTW" device,
 }
 

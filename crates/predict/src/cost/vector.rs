@@ -128,6 +128,16 @@ impl FileSystemName {
         self == Self::of("xfs") || self == Self::of("btrfs")
     }
 
+    /// Whether what is written is given room at once; others do when it is written back.
+    pub fn gives_room_at_once(self) -> bool {
+        self == Self::of("ext2") || self == Self::of("mem")
+    }
+
+    /// Whether a free inode is found without reading anything but the block that it lies in.
+    pub fn keeps_free_inodes_in_memory(self) -> bool {
+        self == Self::of("mem")
+    }
+
     /// Whether both are known to be the same.
     pub fn is(self, other: Self) -> bool {
         self == other && self != Self::default()

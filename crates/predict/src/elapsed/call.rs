@@ -1,6 +1,6 @@
 //! One call: how it begins, whom it waits for, how it ends.
 
-use fsage_core::OpKind;
+use fsage_core::{KindClass, OpKind};
 
 use super::device::Asked;
 use super::due::What;
@@ -18,6 +18,18 @@ impl Schedule {
         let Some(item) = &thread.now else {
             return false;
         };
+        if let Some(arm) = self.device.arm.as_mut().filter(|_| !syncs(item.kind)) {
+            let asks = item.asks.as_deref();
+            thread.awaits = arm.begin(asks, item.latency.device_ns, at);
+            thread.asked.device_ns = thread.rest.whole(item.latency.device_ns);
+            if thread.awaits.is_empty() {
+                return false;
+            }
+            thread.stage = Stage::Finish;
+            self.plan(at, What::Arrives(slot));
+            self.plan(at, What::Free(None));
+            return true;
+        }
         if self.device.needs_arm(item) {
             thread.asked = Asked::default();
             thread.stage = Stage::Finish;
@@ -44,7 +56,25 @@ impl Schedule {
         true
     }
 
-    /// A thread's request reaches the device at `at`.
+    /// A request of a thread that has reached a device on which requests are followed one by one; whether it had one.
+    pub(super) fn next_of_many(&mut self, slot: usize, at: u64) -> bool {
+        let Some(thread) = self.threads.get_mut(slot) else {
+            return false;
+        };
+        let Some(number) = thread.awaits.pop_front() else {
+            return false;
+        };
+        let done = self.device.serve_one(number, at);
+        let what = if thread.awaits.is_empty() {
+            What::Ready(slot)
+        } else {
+            What::Arrives(slot)
+        };
+        self.plan(done, what);
+        true
+    }
+
+    /// A thread's request has reached the device, or its call waits for another.
     pub(super) fn arrives(&mut self, slot: usize, at: u64) {
         let Some(thread) = self.threads.get(slot) else {
             return;
@@ -240,4 +270,9 @@ impl Schedule {
             self.came(wake.slot, at.saturating_add(wake.lag_ns));
         }
     }
+}
+
+/// Whether a call waits for what is made stable, which several share.
+fn syncs(kind: OpKind) -> bool {
+    kind.class() == KindClass::Sync
 }

@@ -9,6 +9,7 @@ use super::commits::Commits;
 use super::contention::AtOnce;
 use super::thread::{Item, Rest};
 use super::waiting::{Line, Waiting};
+use crate::arm::{Arm, Asks};
 use crate::cost::SystemVector;
 use crate::cost::ledger::Latency;
 use crate::drive::{Drive, Figures, Found, Of, Request, access_ns};
@@ -79,6 +80,8 @@ pub(super) struct Device {
     waiting: Line,
     /// How many of them it serves before the next step of a commit.
     together: usize,
+    /// Its requests one by one, where an arm moves and nothing is held.
+    pub arm: Option<Arm>,
     /// The arm and what it read on, in predicted time.
     drive: Option<Drive>,
     /// What a read takes so far off the last one, by KiB.
@@ -110,6 +113,7 @@ impl Device {
             others: Queue::of(vector, "SC_RR_D"),
             waiting: Line::default(),
             together: 0,
+            arm: Arm::of(vector),
             drive: Figures::of(vector).map(Drive::new),
             off_ns: off_ns(vector),
             in_a_row: in_a_row(vector),
@@ -119,7 +123,16 @@ impl Device {
     /// What of an operation it is asked for. Memory has read ahead before the next page is asked for, but what goes past the
     /// cache; and there all of what is much shorter than an access is the caller's own work, while of a drive it is the
     /// mean of many operations without an access and one with it.
-    pub fn asked_for(&self, latency: Latency, past_cache: bool) -> Latency {
+    pub fn asked_for(&self, latency: Latency, past_cache: bool, asks: Option<&Asks>) -> Latency {
+        if let Some(arm) = &self.arm {
+            // All of a lookup in what is there is the call's own work.
+            let own = asks.is_some_and(Asks::finds_names);
+            let own_ns = if own { f64::MAX } else { arm.own_ns() };
+            return Latency {
+                device_ns: (latency.device_ns - own_ns).max(0.0),
+                ..latency
+            };
+        }
         if !self.in_memory {
             return latency;
         }
@@ -152,6 +165,9 @@ impl Device {
     pub fn alone(&mut self, item: &Item, (begins, ends): (u64, u64)) {
         self.free_at = self.free_at.max(ends);
         self.worked_ns += item.latency.device_ns;
+        if let Some(arm) = &mut self.arm {
+            arm.alone(item.asks.as_deref(), item.latency.device_ns, ends);
+        }
         if let Some(drive) = &mut self.drive {
             match item.request {
                 Some(r) => {
@@ -243,7 +259,8 @@ impl Device {
     pub fn needs_arm(&self, item: &Item) -> bool {
         let waits = item.request.is_some_and(|request| request.waits);
         let long = item.latency.device_ns >= self.access_ns / 2.0;
-        self.drive.is_some() && item.kind.class() != KindClass::Sync && (long || waits)
+        let followed = self.drive.is_some() && self.arm.is_none();
+        followed && item.kind.class() != KindClass::Sync && (long || waits)
     }
 
     /// Has an operation wait where the arm is with others and the drive does not hold what it asks for; whether it does.
@@ -417,6 +434,17 @@ impl Device {
         own.min((mean_ns.max(own as f64) * factor) as u64)
     }
 
+    /// One of the requests that are followed one by one, which somebody waits for from `at` on; returns when it is done.
+    pub fn serve_one(&mut self, number: u64, at: u64) -> u64 {
+        let Some(arm) = &mut self.arm else {
+            return at;
+        };
+        let done = arm.serve(number, at);
+        self.others_done = self.others_done.max(done);
+        self.free_at = self.free_at.max(done);
+        done
+    }
+
     /// Notes whose request comes, and what was read ahead for the one before it while nobody asked.
     fn takes_turn(&mut self, slot: usize, at: u64) {
         let rested = at.saturating_sub(self.free_at) as f64;
@@ -443,6 +471,9 @@ impl Device {
 
     fn busy_until(&mut self, done: u64) {
         self.free_at = self.free_at.max(done);
+        if let Some(arm) = &mut self.arm {
+            arm.busy(self.free_at);
+        }
         if let Some(drive) = &mut self.drive {
             drive.busy(self.free_at);
         }
@@ -457,7 +488,7 @@ impl Device {
 
     /// Whether several at once may take less than each alone.
     pub fn gains(&self, kind: OpKind) -> bool {
-        kind.class() == KindClass::Sync || self.others.factor.is_some()
+        kind.class() == KindClass::Sync || self.others.factor.is_some() || self.arm.is_some()
     }
 }
 

@@ -28,12 +28,36 @@ mod waiting;
 
 use fsage_core::{Op, OpFlags, OpKind};
 
+use crate::arm::Asks;
+use crate::caches::View;
 use crate::cost::SystemVector;
 use crate::cost::ledger::Latency;
 use crate::drive::Request;
 use follow::Event;
 use schedule::Schedule;
 use thread::Item;
+
+/// What of an operation a device is asked for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wanted {
+    request: Option<Request>,
+    /// The same one by one, where a device is followed so.
+    asks: Option<Box<Asks>>,
+}
+
+impl Wanted {
+    /// What a view found of its last operation.
+    #[inline]
+    pub fn of(view: Option<&View>) -> Self {
+        let asks = view.map(|view| &view.asks);
+        Self {
+            request: view.and_then(|view| view.request),
+            asks: asks
+                .filter(|asks| !asks.is_empty())
+                .map(|asks| Box::new(asks.clone())),
+        }
+    }
+}
 
 /// The replay of one target.
 #[derive(Debug, Clone)]
@@ -62,7 +86,7 @@ impl Replay {
         op: &Op,
         event: &Event,
         place: u32,
-        (latency, request): (Latency, Option<Request>),
+        (latency, wanted): (Latency, Wanted),
         charged: bool,
     ) {
         if let Some(child) = event.spawns {
@@ -73,7 +97,9 @@ impl Replay {
             }
         }
         let past_cache = op.record.contains(OpFlags::DIRECT) || op.record.contains(OpFlags::URING);
-        let latency = self.schedule.device.asked_for(latency, past_cache);
+        let asks = wanted.asks.as_deref();
+        let device = &self.schedule.device;
+        let latency = device.asked_for(latency, past_cache, asks);
         let mut awaits = event.awaits.clone();
         if let Some(awaits) = &mut awaits {
             awaits.think_ns *= self.own_work;
@@ -84,7 +110,8 @@ impl Replay {
             sleep_ns: event.sleep_ns as u64,
             think_ns: (event.think_ns * self.own_work) as u64,
             latency,
-            request,
+            request: wanted.request,
+            asks: wanted.asks,
             charged,
             awaits,
             spawns: event.spawns,
@@ -187,7 +214,8 @@ mod tests {
 
         fn takes(&mut self, op: &Op, latency: Latency) {
             let event = self.follow.push(op);
-            self.replay.push(op, &event, 0, (latency, None), true);
+            let wanted = Wanted::default();
+            self.replay.push(op, &event, 0, (latency, wanted), true);
         }
 
         /// Elapsed, waited at the device, waited for a processor.

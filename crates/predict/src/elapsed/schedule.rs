@@ -45,6 +45,9 @@ fn share_in_call(kind: OpKind) -> f64 {
 /// Operations that wait before a thread without any is taken to sleep.
 const MOST_PENDING: usize = 1 << 16;
 
+/// Operations at the beginning of a trace among which those of all threads are taken to be that begin with it.
+const FIRST_HELD: usize = 64;
+
 /// Time that operations of a kind waited in.
 pub(super) type Waits = [f64; OpKind::ALL.len()];
 
@@ -62,6 +65,8 @@ pub(super) struct Schedule {
     numbers: u64,
     pub(super) now: u64,
     pub(super) pending: usize,
+    /// Operations that are yet to come before anything happens: who begins with the trace is known then.
+    held: usize,
     /// Threads on a processor without anything to do.
     starved: Vec<usize>,
     pub(super) contention: Option<Contention>,
@@ -88,6 +93,7 @@ impl Schedule {
             numbers: 0,
             now: 0,
             pending: 0,
+            held: FIRST_HELD,
             starved: Vec::new(),
             contention: Contention::of(vector),
             device: Device::of(vector),
@@ -102,7 +108,9 @@ impl Schedule {
     #[inline]
     pub fn push(&mut self, slot: usize, mut item: Item, born: bool) {
         self.grow(slot);
-        if self.alone(slot, &item) {
+        if self.held > 0 {
+            self.held -= 1;
+        } else if self.alone(slot, &item) {
             return;
         }
         let now = self.now;
@@ -110,6 +118,9 @@ impl Schedule {
         if !born && self.threads.get(slot).is_some_and(unborn) {
             item.sleep_ns = item.sleep_ns.saturating_sub(now);
             self.wake(slot, now);
+        }
+        if let (Some(arm), Some(asks)) = (&mut self.device.arm, &mut item.asks) {
+            arm.expect(asks);
         }
         self.pending += 1;
         let Some(thread) = self.threads.get_mut(slot) else {
@@ -140,7 +151,9 @@ impl Schedule {
             }
             _ => {}
         }
-        self.advance(false);
+        if self.held == 0 {
+            self.advance(false);
+        }
     }
 
     /// Makes room for a thread.
@@ -280,7 +293,11 @@ impl Schedule {
                     self.queue(slot);
                 }
             }
-            What::Arrives(slot) => self.arrives(slot, due.at),
+            What::Arrives(slot) => {
+                if !self.next_of_many(slot, due.at) {
+                    self.arrives(slot, due.at);
+                }
+            }
             What::Serves => self.serves(due.at),
             What::Gone(slot) => {
                 self.device.ended(slot);

@@ -7,6 +7,7 @@ use fsage_core::OpKind;
 use super::ahead::Ahead;
 use super::device::Asked;
 use super::follow::{Awaits, Pieces, Wake};
+use crate::arm::Asks;
 use crate::cost::ledger::Latency;
 use crate::drive::Request;
 
@@ -25,6 +26,8 @@ pub(super) struct Item {
     pub latency: Latency,
     /// What of it is a read from a drive.
     pub request: Option<Request>,
+    /// The same one by one.
+    pub asks: Option<Box<Asks>>,
     /// Whether its waits are of interest.
     pub charged: bool,
     /// What comes before all that.
@@ -116,8 +119,9 @@ pub(super) struct Thread {
     /// Whether it works for others.
     pub serves: bool,
     pub now: Option<Item>,
-    /// What it asked of the device.
+    /// What it asked of the device, and requests that it is yet to wait for, where they are followed one by one.
     pub asked: Asked,
+    pub awaits: VecDeque<u64>,
     /// Processor time that it had, or would have had as the one with the least of it.
     pub ran_ns: u64,
     /// Processor time that is left of the stage, and pieces of the same length that follow.

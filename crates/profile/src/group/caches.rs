@@ -23,9 +23,9 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
     Procedure {
         name: "dirty throttling",
-        stems: &["DTH", "DTR"],
+        stems: &["DTH", "DTB", "DTR", "DTF"],
         share: (0, 40),
-        run: throttle,
+        run: dirty_throttling,
     },
 ];
 
@@ -182,8 +182,21 @@ const THROTTLED_SHARE: f64 = 0.5;
 const FOR_GOOD: usize = 6;
 const SPAN_BYTES: u64 = 16 << 20;
 
-fn throttle(lab: &mut Lab<'_>) -> Res {
+fn dirty_throttling(lab: &mut Lab<'_>) -> Res {
     lab.settle()?;
+    if lab.fs.virtual_time().is_some() {
+        return super::throttle::by_waits(lab);
+    }
+    for stem in ["DTB", "DTF"] {
+        lab.absent(
+            stem,
+            "only where time is computed does a write tell that it waited",
+        );
+    }
+    throttle(lab)
+}
+
+fn throttle(lab: &mut Lab<'_>) -> Res {
     let path = lab.fresh("th").into_bytes();
     let room = lab.room_bytes() * 2;
     let fs = lab.fs;

@@ -20,5 +20,6 @@ pub(crate) mod sockets;
 pub(crate) mod stream;
 pub(crate) mod sync;
 pub(crate) mod sync_rows;
+pub(crate) mod throttle;
 pub(crate) mod truncate;
 pub(crate) mod writeback;

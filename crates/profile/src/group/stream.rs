@@ -25,7 +25,7 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
     Procedure {
         name: "uncached reads by distance",
-        stems: &["RX", "RXA"],
+        stems: &["RX", "RXA", "RXB"],
         share: (20, 25),
         run: by_distance,
     },
@@ -302,7 +302,60 @@ fn by_distance(lab: &mut Lab<'_>) -> Res {
         }
         Ok(())
     })?;
+    near_end(lab, &path, bytes)?;
     Ok(lab.fs.unlink(&path)?)
+}
+
+/// Where what is near ends, between two distances of RX: a difference of less than this is no end.
+const ENDS: f64 = 1.25;
+
+/// Where time is computed a read tells by itself which of two costs it has: halves the distance between that of which it is
+/// the nearer one's and that of which it is the farther one's.
+fn near_end(lab: &mut Lab<'_>, path: &[u8], bytes: u64) -> Res {
+    if lab.fs.virtual_time().is_none() {
+        lab.absent(
+            "RXB",
+            "only where time is computed does one read tell how far it was",
+        );
+        return Ok(());
+    }
+    let (mut near, mut far) = (64 * KIB, 128 * KIB);
+    let (least, most) = (
+        one_off(lab, path, bytes, near)?,
+        one_off(lab, path, bytes, far)?,
+    );
+    if most < ENDS * least {
+        lab.absent("RXB", "a read that is farther off takes hardly longer");
+        return Ok(());
+    }
+    while near + 4096 < far {
+        let middle = u64::midpoint(near, far) & !4095;
+        if one_off(lab, path, bytes, middle)? < (least * most).sqrt() {
+            near = middle;
+        } else {
+            far = middle;
+        }
+    }
+    let kib = |bytes: u64| bytes as f64 / KIB as f64;
+    let found = (kib(near), Some((kib(near), kib(far))));
+    lab.give(Probe::of("RXB"), found, "precise");
+    Ok(())
+}
+
+/// What a read takes that is so far from the end of the last.
+fn one_off(lab: &mut Lab<'_>, path: &[u8], bytes: u64, off: u64) -> Res<f64> {
+    let (fs, mut buffer) = (lab.fs, [0u8; 4096]);
+    let room = bytes.saturating_sub(off + 8192);
+    let first = lab.random.below(room as usize + 1) as u64 & !4095;
+    evict(lab, path)?;
+    let mut took = 0.0;
+    lab.with_open(path, OpenFlags::READ, |lab, handle| {
+        for at in [first, first + 4096 + off] {
+            took = lab.timed(|| fs.pread(handle, &mut buffer, at))?.1;
+        }
+        Ok(())
+    })?;
+    Ok(took)
 }
 
 /// Places so far from one another: one after the other, or to and fro where there is no room for many. Those that are

@@ -130,6 +130,19 @@ pub(super) const ROWS: &[Family] = &[
         depends: &[],
     },
     Family {
+        stem: "RXB",
+        unit: Unit::Kib,
+        points: None,
+        gaps: false,
+        group: Group::Cold,
+        quick: false,
+        short: "how far a near read is at most",
+        what: "how far from the end of the last an uncached read is at most that takes as long as RX64",
+        how: "where time is computed, and RX128 takes a quarter longer and more; as RX, by halves",
+        source: "extended: on-disk locality",
+        depends: &["RX"],
+    },
+    Family {
         stem: "RXA",
         unit: Unit::Ns,
         points: Some(Points {
