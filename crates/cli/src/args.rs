@@ -59,8 +59,7 @@ Pages are as wide as COLUMNS says, else as the terminal, or 100 characters witho
         would cost there, ranks the candidates, shows where the time goes and what would change if \
         a part of the system were faster.\n\n\
         Start with `fsage demo`, which needs nothing but this binary.",
-    after_help = EXIT_CODES,
-    max_term_width = 100
+    after_help = EXIT_CODES
 )]
 pub struct Cli {
     /// Say nothing on stderr but what is wrong or missing; no progress

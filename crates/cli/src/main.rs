@@ -119,6 +119,10 @@ fn with_tip(error: &clap::Error) -> String {
                 1,
             )
         }
+        Some((first, rest)) if error.kind() == ErrorKind::InvalidUtf8 => {
+            let tip = "tip: begin in a directory of such a name, and call it .";
+            format!("{first}\n\n  {tip}\n{rest}")
+        }
         _ => text,
     }
 }

@@ -131,7 +131,9 @@ pub fn document<T: Serialize + Document>(body: &T) -> anyhow::Result<()> {
 /// where there is none.
 pub fn width() -> u16 {
     let asked = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    // Shells that know no width say 0.
     asked
+        .filter(|&columns| columns > 0)
         .or_else(|| columns(std::io::stdout()))
         .or_else(|| columns(std::io::stderr()))
         .or_else(|| columns(std::fs::File::open("/dev/tty").ok()?))

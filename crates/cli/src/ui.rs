@@ -6,8 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use fsage_host::signals;
 use fsage_report::{page, plain, units};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::out;
 
@@ -80,6 +81,33 @@ fn left(remaining_s: f64) -> String {
     format!("about {} left", units::duration(remaining_s.round() * 1e9))
 }
 
+/// What stands at the end of a bar once a signal has come: what was begun is still finished and removed.
+const ENDING: &str = "interrupted, ending";
+
+/// How much is left, or that it ends. A bar asks for it whenever it is drawn, and so also in a long step.
+fn how_far(bar: &Left, stop: &AtomicBool) -> String {
+    if stop.load(Ordering::Relaxed) {
+        return ENDING.to_owned();
+    }
+    bar.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Words for what is left, as they were last set.
+type Left = Arc<Mutex<String>>;
+
+/// A template whose `{left}` is [`how_far`].
+fn style(template: &str, left: &Left) -> Option<ProgressStyle> {
+    let (left, stop) = (Arc::clone(left), signals::stop_flag());
+    let style = ProgressStyle::with_template(template).ok()?;
+    Some(style.with_key(
+        "left",
+        move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+            // A word that is not shown is nobody's concern.
+            let _ = out.write_str(&how_far(&left, &stop));
+        },
+    ))
+}
+
 /// As many of the words as there are columns for, and a sign that there are more.
 fn fitted(text: &str, columns: usize) -> String {
     if page::columns(text) <= columns {
@@ -104,8 +132,8 @@ fn fitted(text: &str, columns: usize) -> String {
 /// Progress of a long command: a bar on a terminal, a line now and then elsewhere, nothing if it is to be quiet.
 #[derive(Debug)]
 pub enum Progress {
-    /// A bar.
-    Bar(ProgressBar),
+    /// A bar, and what is left.
+    Bar(ProgressBar, Left),
     /// Lines.
     Lines(Lines),
     /// Nothing.
@@ -123,23 +151,21 @@ impl Progress {
         }
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(8));
         // A template that does not parse would leave the default bar, which is no worse.
-        if let Ok(style) =
-            ProgressStyle::with_template("{elapsed:>5} {bar:24} {pos}/{len} {wide_msg} {prefix}")
-        {
+        let left = Left::default();
+        if let Some(style) = style("{elapsed:>5} {bar:24} {pos}/{len} {wide_msg} {left}", &left) {
             bar.set_style(style);
         }
         bar.set_message(first.to_owned());
         bar.enable_steady_tick(Duration::from_millis(250));
-        Self::Bar(bar)
+        Self::Bar(bar, left)
     }
 
     /// Progress of what nobody knows the steps of: how long it has lasted, and what is done.
     pub fn doing(first: &str) -> Self {
         let progress = Self::new(1, first);
-        if let (Self::Bar(bar), Ok(style)) = (
-            &progress,
-            ProgressStyle::with_template("{elapsed:>5} {spinner} {wide_msg}"),
-        ) {
+        if let Self::Bar(bar, left) = &progress
+            && let Some(style) = style("{elapsed:>5} {spinner} {wide_msg} {left}", left)
+        {
             bar.set_style(style);
         }
         progress
@@ -149,7 +175,7 @@ impl Progress {
     pub fn goes_on(&self, what: &str) {
         let text = format!("{} …", plain::plain(what));
         match self {
-            Self::Bar(bar) => bar.set_message(text),
+            Self::Bar(bar, _) => bar.set_message(text),
             Self::Lines(lines) => {
                 line(&text);
                 lines.set(text, None);
@@ -162,15 +188,14 @@ impl Progress {
     pub fn set(&self, done: u64, total: u64, message: &str, remaining_s: Option<f64>) {
         let message = plain::plain(message.trim_end_matches([' ', ':'])).into_owned();
         match self {
-            Self::Bar(bar) => {
-                let left = remaining_s.map(left);
+            Self::Bar(bar, shown) => {
                 bar.set_length(total);
                 bar.set_position(done);
-                let left = left.unwrap_or_default();
+                let left = remaining_s.map(left).unwrap_or_default();
                 let around = BAR_COLUMNS + format!("{done}/{total}").len() + left.len();
                 let columns = out::columns(std::io::stderr()).map_or(usize::MAX, usize::from);
                 bar.set_message(fitted(&message, columns.saturating_sub(around)));
-                bar.set_prefix(left);
+                *shown.lock().unwrap_or_else(PoisonError::into_inner) = left;
             }
             Self::Lines(lines) => {
                 let text = format!("{done}/{total} {message}");
@@ -184,7 +209,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         match self {
-            Self::Bar(bar) => bar.finish_and_clear(),
+            Self::Bar(bar, _) => bar.finish_and_clear(),
             Self::Lines(lines) => lines.end(),
             Self::Quiet => {}
         }
@@ -218,7 +243,11 @@ impl State {
         let after = units::duration(elapsed.as_secs() as f64 * 1e9);
         let still = |(s, then): (f64, Instant)| s - then.elapsed().as_secs_f64();
         let still = self.left.map(still).filter(|&s| s >= 1.0);
-        let still = still.map_or(String::new(), |s| format!(", {}", left(s)));
+        let still = match still {
+            _ if signals::stop_flag().load(Ordering::Relaxed) => format!(", {ENDING}"),
+            Some(s) => format!(", {}", left(s)),
+            None => String::new(),
+        };
         let doing = match self.message.as_str() {
             "" => "at work",
             message => message,

@@ -14,11 +14,13 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{fsage, mix, root, run, run_command, start, temp, tool, until};
+use common::{fsage, mix, profile, root, run, run_command, start, temp, tool, until};
 use rustix::process::Signal;
 
 const METHODS: [&str; 2] = ["auto", "ptrace"];
@@ -166,6 +168,56 @@ fn under_keeps_to_a_directory() {
         ["trace", "--under", "nowhere", "-o", "t.fst", "--", "true"],
     )
     .fails(1, &["nowhere"]);
+}
+
+#[test]
+fn a_directory_whose_name_is_no_text_is_kept_to_as_well() {
+    let dir = temp();
+    let name = OsStr::from_bytes(b"b\xff\\x41");
+    std::fs::create_dir(dir.path().join(name)).unwrap();
+    std::fs::write(dir.path().join(name).join("before"), "1234").unwrap();
+    let charged = |trace: &str| {
+        let mut args = ["predict", trace, "--json", "--snapshot", "s.fss", "--on"]
+            .map(OsStr::new)
+            .to_vec();
+        let profile = profile("ext4");
+        args.push(profile.as_os_str());
+        if trace == "anon.fst" {
+            args.drain(3..5);
+        }
+        let charged = run(dir.path(), args).exits(0).json()["operations_charged"].as_u64();
+        charged.unwrap()
+    };
+    let mut snapshot = ["snapshot", "-o", "s.fss"].map(OsStr::new).to_vec();
+    snapshot.push(name);
+    run(dir.path(), snapshot).exits(0);
+    std::fs::write(dir.path().join("key"), [7; 32]).unwrap();
+    for method in METHODS {
+        let script = "cd b*; cat before; echo 1 > made; rm made";
+        let mut args = ["trace", "--method", method, "-o", "t.fst", "--under"]
+            .map(OsStr::new)
+            .to_vec();
+        args.push(name);
+        args.extend(["--", "sh", "-c", script].map(OsStr::new));
+        run(dir.path(), args).exits(0);
+        assert!(charged("t.fst") >= 6);
+        run(
+            dir.path(),
+            ["anonymize", "t.fst", "--key-file", "key", "-o", "anon.fst"],
+        )
+        .exits(0);
+        assert_eq!(charged("anon.fst"), charged("t.fst"));
+        let replay = [
+            "replay",
+            "t.fst",
+            "mem:fast",
+            "--snapshot",
+            "s.fss",
+            "--json",
+        ];
+        let replayed = run(dir.path(), replay).exits(0).json()["replayed"].as_u64();
+        assert!(replayed.unwrap() >= 4);
+    }
 }
 
 /// A shell that writes a line every few milliseconds until a file called `stop` appears.

@@ -5,7 +5,7 @@ use std::path::Path;
 use fsage_core::{DeviceCounters, FileSystem, Op, OpSink, PathTable, Root, SinkError};
 use fsage_exec::{Door, Measuring, Origin};
 use fsage_format::result::experiment::DeviceActivity;
-use fsage_format::trace::{CPUS, TraceEnd, TraceError, TraceMeta, TraceWriter};
+use fsage_format::trace::{CPUS, TraceEnd, TraceError, TraceMeta, TraceWriter, path_text};
 use fsage_host::machine;
 use fsage_model::figures::{FigureSink, Figures};
 
@@ -181,7 +181,7 @@ fn written(
     } else {
         "CLOCK_MONOTONIC"
     };
-    let directory = directory.to_string_lossy().into_owned();
+    let directory = path_text(directory);
     TraceMeta {
         fsage: env!("CARGO_PKG_VERSION").into(),
         host: machine.host,

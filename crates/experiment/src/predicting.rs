@@ -73,7 +73,19 @@ pub fn predict(
         .warnings
         .extend(one_cpu::mixed(placed, request.profiles));
     prediction.warnings.extend(apart);
+    prediction.warnings.extend(everything(reader.meta()));
     Ok(prediction)
+}
+
+/// A capture that was kept to no directory has programs, libraries and `/proc` in it, which no other file system
+/// for one's data changes.
+fn everything(meta: &TraceMeta) -> Option<String> {
+    let captured = !meta.command.is_empty() || !meta.attached.is_empty();
+    (captured && meta.under.is_empty()).then(|| {
+        "the trace was kept to no directory: programs, libraries and /proc are taken to move, too (trace with \
+         --under DIR)"
+            .to_owned()
+    })
 }
 
 fn vector(profile: &SystemProfile) -> SystemVector {
@@ -194,10 +206,7 @@ fn pass(
     sink: Option<&mut dyn AnnotationSink>,
 ) -> Result<Prediction, PredictingError> {
     let mut options = request.options.clone();
-    options
-        .scope
-        .roots
-        .extend(reader.meta().under.iter().map(|d| d.clone().into_bytes()));
+    options.scope.roots.extend(reader.meta().roots());
     options.traced_cpus = traced_cpus(reader.meta());
     // Of processes that ran already, what was before and after is the tracer's choice.
     let of_command = reader.end().filter(|_| !reader.meta().command.is_empty());
@@ -250,7 +259,7 @@ fn load_snapshot(
     let dev = DevId(meta.dev);
     let namespace = predictor.namespace_mut();
     namespace.laid_out_by = FileSystemName::of(&meta.file_system);
-    let root = namespace.directory(meta.root.as_bytes());
+    let root = namespace.directory(&meta.root_path());
     let mut batch = Vec::new();
     while snapshot.next_batch(&mut batch)? > 0 {
         for entry in batch.drain(..) {

@@ -131,7 +131,7 @@ pub fn replay(
         Some(path) => Some(load_snapshot(path, &meta, &mut tree, stop)?),
         None => None,
     };
-    let directory = meta.directory.clone().into_bytes();
+    let directory = meta.working_directory();
     let inside = inside(request, &meta, root.as_deref());
     let scan = replay::scan(&mut reader, tree, &directory, inside.clone(), stop)?;
     drop(reader);
@@ -252,7 +252,7 @@ fn on_target(
     } = *found;
     let fs = place.file_system(FsOptions::default())?;
     on_stage(Stage::Replay);
-    let directory = meta.directory.clone().into_bytes();
+    let directory = meta.working_directory();
     let mut model = Model::new(scan.start.restart(), &directory, Some(all.clone()));
     model.faults = scan.faults;
     model.incoming = scan.incoming.again();
@@ -343,9 +343,10 @@ fn load_snapshot(
             root: root_text,
         });
     }
-    let root = tree.directory(root_text.as_bytes());
+    let root_path = snapshot.meta().root_path();
+    let root = tree.directory(&root_path);
     add_snapshot(path, snapshot, (tree, root), stop, &mut |_| true)?;
-    Ok(root_text.into_bytes())
+    Ok(root_path)
 }
 
 /// Which directories lie where: those asked for, else the snapshot's root, else what the trace was
@@ -358,8 +359,8 @@ fn inside(request: &ReplayRequest, meta: &TraceMeta, root: Option<&[u8]>) -> Opt
     if !placement.is_empty() {
         return Some(placement);
     }
-    let under = meta.under.iter();
-    let under = under.map(|dir| replay::place::normal(dir.as_bytes()));
+    let under = meta.roots().into_iter();
+    let under = under.map(|dir| replay::place::normal(&dir));
     let shared = under.reduce(|a, b| replay::place::common(&a, &b));
     root.map(<[u8]>::to_vec).or(shared).map(|from| below(&from))
 }

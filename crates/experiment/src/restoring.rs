@@ -396,13 +396,14 @@ fn tree_of(
         let why = format!("it is of `{from}`, expected an absolute directory");
         return Err(unfit(path, &why));
     }
+    let root_path = snapshot.meta().root_path();
     let mut tree = ReplayTree::new(true);
-    let root = tree.directory(from.as_bytes());
+    let root = tree.directory(&root_path);
     add_snapshot(path, snapshot, (&mut tree, root), stop, &mut |e| {
         wanted.take(e)
     })?;
     let mut placement = Placement::default();
-    placement.add(from.as_bytes(), b"");
+    placement.add(&root_path, b"");
     Ok((tree.start(), placement))
 }
 

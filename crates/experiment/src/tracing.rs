@@ -13,7 +13,7 @@ use fsage_capture::{
 };
 use fsage_core::{Op, OpSink, PathTable, SinkError};
 use fsage_format::trace::{
-    CPUS, REFERENCE_NS, TRACER_NS, TraceEnd, TraceError, TraceMeta, TraceWriter,
+    CPUS, REFERENCE_NS, TRACER_NS, TraceEnd, TraceError, TraceMeta, TraceWriter, path_text,
 };
 use fsage_host::machine;
 use fsage_host::speed::Reference;
@@ -175,15 +175,11 @@ fn trace_meta(request: &CaptureRequest, start: &CaptureStart, beside: &Beside) -
         host: machine.host,
         kernel: machine.kernel,
         command,
-        directory: directory.to_string_lossy().into_owned(),
+        directory: path_text(&directory),
         start_unix_ns: start.start_unix_ns,
         clock: "CLOCK_MONOTONIC".into(),
         method: start.method.into(),
-        under: request
-            .under
-            .iter()
-            .map(|d| d.to_string_lossy().into_owned())
-            .collect(),
+        under: request.under.iter().map(|dir| path_text(dir)).collect(),
         attached,
         snapshot: beside.snapshot.clone(),
         extra,

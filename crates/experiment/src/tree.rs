@@ -12,6 +12,7 @@ use fsage_format::FormatError;
 use fsage_format::snapshot::{
     Extent, SnapshotEnd, SnapshotEntry, SnapshotMeta, SnapshotReader, SnapshotWriter, extent_flags,
 };
+use fsage_format::trace::path_text;
 use fsage_host::snapshot::{self, Previous, SnapshotSummary, walk_since};
 use fsage_host::{HostError, HostFs, machine, mounts::Mount};
 
@@ -220,7 +221,7 @@ fn extents(fs: &dyn FileSystem, attr: &Attr) -> Vec<Extent> {
 
 fn meta(root: &dyn Root) -> Result<SnapshotMeta, TargetError> {
     let fs = root.file_system(FsOptions::default())?;
-    let place = trace_root(root).to_string_lossy().into_owned();
+    let place = path_text(trace_root(root));
     let machine = match fs.virtual_time() {
         Some(_) => machine::Identity::default(),
         None => machine::identity(),

@@ -23,6 +23,7 @@ pub use parts::{Of, PARTS, Part, Treatment, names};
 use crate::FormatError;
 use crate::profile::SystemProfile;
 use crate::snapshot::{SnapshotEntry, SnapshotMeta};
+use crate::trace::columns::{escape, unescape};
 use crate::trace::{CPUS, ONE_CPU, REFERENCE_NS, TRACER_NS, TraceMeta};
 
 /// A shorter key is refused: 128 bits cannot be searched.
@@ -346,7 +347,7 @@ impl Anonymizer {
     }
 
     fn path_text(&mut self, path: &str) -> String {
-        String::from_utf8_lossy(&self.path(path.as_bytes())).into_owned()
+        escape(&self.path(&unescape(path.as_bytes())))
     }
 }
 

@@ -304,9 +304,9 @@ impl Lab<'_> {
             let rate = self.measurements.estimate(id)?;
             let words = || {
                 format!(
-                    "{:.0} MB/s, but the device read at most {:.0} MB/s by its own counters: some was in memory",
-                    rate * 1.024e-3,
-                    own * 1.024e-3
+                    "{:.0} MiB/s, but the device read at most {:.0} MiB/s by its own counters: some was in memory",
+                    rate / 1024.0,
+                    own / 1024.0
                 )
             };
             (own > 0.0 && rate > FASTER_TIMES * own).then(|| (id, words()))
@@ -363,7 +363,9 @@ mod tests {
         let found = lab.faster_than_device(&[id]);
         let said = &found[0].1;
         assert!(
-            said.starts_with("655 MB/s, but the device read at most 205 MB/s by its own counters"),
+            said.starts_with(
+                "625 MiB/s, but the device read at most 195 MiB/s by its own counters"
+            ),
             "{said}"
         );
         for (own, reason) in [

@@ -11,8 +11,8 @@ use crate::units::{bytes, count, counted, duration, percent, signed_percent};
 pub fn text(result: &Replay, width: u16) -> String {
     let mut page = Page::new(width);
     page.say(format!(
-        "{} operations, {} replayed on {} ({} speed, {} order, {} at most), seed {}",
-        count(result.operations),
+        "{}, {} replayed on {} ({} speed, {} order, {} at most), seed {}",
+        counted(result.operations, "operation"),
         count(result.replayed),
         result.target,
         result.speed,

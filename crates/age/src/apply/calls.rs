@@ -96,7 +96,7 @@ impl<'a> Calls<'a> {
     pub fn new(
         fs: &'a dyn FileSystem,
         payload: Payload,
-        (root, start_ns): (&str, u64),
+        (root, start_ns): (&[u8], u64),
         options: ApplyOptions<'a>,
     ) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl<'a> Calls<'a> {
             fast: options.fast,
             stop: options.stop,
             times_ns: (start_ns, start_ns),
-            root: root.trim_matches('/').into(),
+            root: trimmed(root).to_vec(),
             open: FxHashMap::default(),
             names: (Vec::new(), Vec::new()),
         }
@@ -453,6 +453,14 @@ fn allocate(fs: &dyn FileSystem, handle: Handle, at: u64, length: u64) -> (u64, 
         Ok(()) => (length, None),
         Err(errno) => (0, Some(errno)),
     }
+}
+
+/// A directory's name without the slashes around it.
+fn trimmed(mut dir: &[u8]) -> &[u8] {
+    while let [b'/', rest @ ..] | [rest @ .., b'/'] = dir {
+        dir = rest;
+    }
+    dir
 }
 
 /// A name below the target's root; what lies outside of the workload's own root leads out of that too.

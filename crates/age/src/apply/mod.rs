@@ -164,10 +164,11 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(meta: &TraceMeta, fs: &'a dyn FileSystem, options: ApplyOptions<'a>) -> Self {
-        let root = meta.under.first().unwrap_or(&meta.directory);
+        let root = meta.roots().into_iter().next();
+        let root = root.unwrap_or_else(|| meta.working_directory());
         let payload = Payload::new(options.seed, 0);
         Self {
-            calls: Calls::new(fs, payload, (root, meta.start_unix_ns), options),
+            calls: Calls::new(fs, payload, (&root, meta.start_unix_ns), options),
             fs,
             applied: Applied::default(),
             day: None,

@@ -36,7 +36,8 @@ pub fn command() -> Command {
 
 /// The same for pages of that width.
 pub fn command_of(width: usize) -> Command {
-    let command = flowing(Cli::command(), width);
+    // Clap by itself would follow COLUMNS down to one.
+    let command = flowing(Cli::command(), width).term_width(width);
     let verbs = grouped(&command);
     command.help_template(format!(
         "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{verbs}Options:\n\

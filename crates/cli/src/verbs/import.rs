@@ -17,7 +17,7 @@ use fsage_format::foreign::iolog::IologSource;
 use fsage_format::foreign::strace::StraceSource;
 use fsage_format::result::summary::{Content, ConversionSummary as Summary};
 use fsage_format::snapshot::{SnapshotEnd, SnapshotMeta, SnapshotWriter};
-use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
+use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter, path_text};
 use fsage_report::units;
 
 use crate::args::{ImportArgs, ImportFormat};
@@ -166,11 +166,7 @@ fn meta(args: &ImportArgs, method: &str) -> TraceMeta {
         fsage: env!("CARGO_PKG_VERSION").into(),
         method: method.into(),
         clock: "of the imported file".into(),
-        under: args
-            .under
-            .iter()
-            .map(|dir| dir.display().to_string())
-            .collect(),
+        under: args.under.iter().map(|dir| path_text(dir)).collect(),
         extra: [("imported_from".to_string(), args.file.display().to_string())].into(),
         ..TraceMeta::default()
     }

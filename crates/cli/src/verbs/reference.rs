@@ -64,7 +64,7 @@ fn pages() -> Result<Vec<(String, String)>> {
 
 fn command_line() -> Result<String> {
     let mut text = String::from("# Command line\n\nWhat `--help` says of each verb.\n");
-    let mut root = args::command_of(100).term_width(100);
+    let mut root = args::command_of(100);
     root.build();
     write!(text, "\n## fsage\n\n```\n{}```\n", root.render_long_help())?;
     for verb in root

@@ -89,7 +89,7 @@ pub(crate) fn waited(elapsed_ns: u64, delay_ns: Option<u64>, streams: usize) -> 
     let streams = streams.max(1);
     let many = if streams > 1 { "s, all together," } else { "" };
     let share = ns as f64 / elapsed_ns.max(1) as f64 / streams as f64;
-    let (waited, in_all) = (seconds(ns), seconds(elapsed_ns));
+    let (waited, in_all) = (time(ns), time(elapsed_ns));
     (share > RUN_DELAY_SHARE)
         .then(|| format!("the workload's thread{many} waited {waited} for a processor in {in_all}"))
 }
@@ -111,13 +111,16 @@ pub(crate) fn waited_by_command(
             "something, its own processes included, waited",
         ),
     };
-    let (waited, in_all) = (seconds(ns), seconds(elapsed_ns));
+    let (waited, in_all) = (time(ns), time(elapsed_ns));
     let share = ns as f64 / elapsed_ns.max(1) as f64;
     (share > PRESSURE_SHARE).then(|| format!("{who} {waited} for a processor in {in_all}"))
 }
 
-fn seconds(ns: u64) -> String {
-    format!("{:.3} s", ns as f64 / 1e9)
+fn time(ns: u64) -> String {
+    match ns as f64 / 1e9 {
+        s if s < 1.0 => format!("{:.1} ms", s * 1e3),
+        s => format!("{s:.2} s"),
+    }
 }
 
 #[cfg(test)]
@@ -185,7 +188,7 @@ mod tests {
         };
         let said = waited_by_command(2_000_000, None, &late).unwrap();
         assert!(
-            said.ends_with("waited 0.002 s for a processor in 0.002 s"),
+            said.ends_with("waited 2.0 ms for a processor in 2.0 ms"),
             "{said}"
         );
         command.run_delay_ns = Some(100_000_000);
@@ -193,7 +196,7 @@ mod tests {
         command.run_delay_ns = Some(1_500_000_000);
         let said = marks(&command).join("\n");
         assert!(
-            said.contains("its processes, all together, waited 1.500 s for a processor in 1.000 s"),
+            said.contains("its processes, all together, waited 1.50 s for a processor in 1.00 s"),
             "{said}"
         );
         let mut waited = run(Others::default());
@@ -201,7 +204,7 @@ mod tests {
         waited.cold_verified = Some(false);
         let said = marks(&waited).join("\n");
         assert!(
-            said.contains("thread waited 0.300 s for a processor in 1.000 s")
+            said.contains("thread waited 300.0 ms for a processor in 1.00 s")
                 && said.contains("not cold"),
             "{said}"
         );

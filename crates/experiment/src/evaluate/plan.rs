@@ -201,13 +201,9 @@ pub(super) struct TargetCaches {
 /// How many pages a trace touches.
 fn touched(path: &std::path::Path) -> Result<u64, ExperimentError> {
     let mut reader = TraceReader::open(path)?;
-    let under = reader
-        .meta()
-        .under
-        .iter()
-        .map(|dir| dir.as_bytes().to_vec());
+    let under = reader.meta().roots();
     // Traces that nothing was measured of count too.
-    let mut sink = Measures::new(&under.collect::<Vec<_>>());
+    let mut sink = Measures::new(&under);
     gather(&mut reader, &mut sink)?;
     Ok(sink.footprint() as u64)
 }

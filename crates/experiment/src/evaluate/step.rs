@@ -211,12 +211,8 @@ fn traced(
     };
     let ran = trace(&validation, (target, 0, run), Some(&kept), None, stop)?;
     let mut reader = TraceReader::open(&kept.trace)?;
-    let under = reader
-        .meta()
-        .under
-        .iter()
-        .map(|dir| dir.as_bytes().to_vec());
-    let mut sink = FigureSink::new(&under.collect::<Vec<_>>(), false, &caches.pages);
+    let under = reader.meta().roots();
+    let mut sink = FigureSink::new(&under, false, &caches.pages);
     gather(&mut reader, &mut sink)?;
     Ok(SideRun {
         made_cold: ran.cold,

@@ -5,7 +5,7 @@ use fsage_format::result::prediction::{CacheUse, MetricShare, Prediction, Target
 use super::{is_disturbed, probability, range, time};
 use crate::page::Page;
 use crate::table::{Align, TextTable, bar};
-use crate::units::{count, duration, percent, significant};
+use crate::units::{count, counted, duration, percent, significant};
 
 /// Metrics shown of each target.
 const METRICS_SHOWN: usize = 10;
@@ -14,8 +14,8 @@ const METRICS_SHOWN: usize = 10;
 pub fn details(result: &Prediction, width: u16) -> String {
     let mut page = Page::new(width);
     page.say(format!(
-        "{} operations, {} of them on the traced file system; {} page cache, {} start",
-        count(result.operations),
+        "{}, {} of them on the traced file system; {} page cache, {} start",
+        counted(result.operations, "operation"),
         count(result.operations_charged),
         result.cache,
         result.start

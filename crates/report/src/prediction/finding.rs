@@ -2,6 +2,8 @@
 
 use fsage_format::result::prediction::{Confidence, PairRank, Prediction, Ranked};
 
+use crate::units::counted;
+
 use super::{is_disturbed, probability, range, steady, time, whole};
 
 /// Elapsed times that lie within this of the best one's hardly differ.
@@ -44,6 +46,16 @@ pub(super) fn lines(result: &Prediction) -> Vec<String> {
         [only] => vec![single(result, only)],
         [..] => several(result),
     };
+    if result.operations_charged == 0 && result.operations > 0 {
+        lines.insert(
+            0,
+            format!(
+                "Nothing is predicted: of {} of the trace none is on files of the traced file system \
+                 (--under of the trace).",
+                counted(result.operations, "operation")
+            ),
+        );
+    }
     let incomplete: Vec<_> = result
         .targets
         .iter()

@@ -403,9 +403,29 @@ fn more(result: &Prediction, brief: Brief, page: &mut Page) {
         said = doubts(&whole().collect::<Vec<_>>());
     }
     said.extend(to_know);
+    let mut last = Vec::new();
     if !said.is_empty() {
-        page.say(format!("{}: --details.", said.join("; ")));
+        last.push(format!("{}: --details.", said.join("; ")));
     }
+    // Where there is no room the details alone have it.
+    if brief < Brief::Worst {
+        last.extend(start(&result.start));
+    }
+    if !last.is_empty() {
+        page.say(last.join(" "));
+    }
+}
+
+/// What is taken to be cached at first: on a fast device it decides more than the file system does.
+fn start(state: &str) -> Option<String> {
+    let other = match state {
+        "cold" => "warm",
+        "warm" => "cold",
+        _ => return None,
+    };
+    Some(format!(
+        "Caches are {state} at the start (--start {other})."
+    ))
 }
 
 /// The same of all systems together; the details have each one's own.

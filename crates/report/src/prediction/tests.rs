@@ -521,6 +521,24 @@ fn an_unusable_interval_and_an_empty_trace_are_said_plainly() {
 }
 
 #[test]
+fn what_it_takes_for_granted_is_said() {
+    let mut one = prediction(vec![target("ext4", 8.0 * S, 7.0 * S)], 0.8);
+    let said = text(&one, 80);
+    assert!(
+        said.ends_with("Caches are cold at the start (--start warm).\n"),
+        "{said}"
+    );
+    one.start = "warm".into();
+    one.operations_charged = 0;
+    let said = text(&one, 80);
+    assert!(said.contains("Caches are warm at the start (--start cold)."));
+    assert!(
+        said.starts_with("Nothing is predicted: of 10 operations of the trace none"),
+        "{said}"
+    );
+}
+
+#[test]
 fn what_lacks_costs_stands_last_without_a_number() {
     let mut broken = target("broken", 1.0, 1.0);
     (broken.latency_total_ns, broken.elapsed_ns) = (None, None);

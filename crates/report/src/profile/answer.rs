@@ -116,7 +116,7 @@ fn names(profile: &SystemProfile) -> Option<String> {
 
 fn next(profile: &SystemProfile, file: &str, page: &mut Page) {
     let word = quoted(file);
-    page.verbatim("next: fsage trace -o mine.fst -- COMMAND");
+    page.verbatim("next: fsage trace -o mine.fst --under DIR -- COMMAND");
     page.verbatim(format!("      fsage predict mine.fst --on {word}"));
     let first = profile.metrics.iter().find(|m| !m.marks.is_empty());
     let first = first

@@ -20,12 +20,8 @@ pub fn run(args: &AgeShortLivedArgs) -> Result<Exit> {
         let mut learner = Learner::new(args.day.map_or(DAY_NS, |day| day.as_nanos() as u64));
         for trace in &args.traces {
             let mut reader = open_whole_trace(trace, args.allow_lossy)?;
-            let directory = reader.meta().directory.clone();
-            learner.take(
-                &trace.display().to_string(),
-                directory.as_bytes(),
-                &mut reader,
-            )?;
+            let directory = reader.meta().working_directory();
+            learner.take(&trace.display().to_string(), &directory, &mut reader)?;
         }
         Ok(learner.finish())
     })?;

@@ -109,8 +109,7 @@ fn fitting(args: &ModelFitArgs, is_fsm: bool) -> Result<(), UsageError> {
 /// The directories below which files count: those that were asked for, else those of the trace.
 pub fn roots(asked: &[PathBuf], reader: &TraceReader) -> Vec<Vec<u8>> {
     if asked.is_empty() {
-        let under = reader.meta().under.iter();
-        return under.map(|dir| dir.as_bytes().to_vec()).collect();
+        return reader.meta().roots();
     }
     let bytes = |dir: &PathBuf| dir.as_os_str().as_encoded_bytes().to_vec();
     asked.iter().map(bytes).collect()

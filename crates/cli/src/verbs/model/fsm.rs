@@ -56,7 +56,7 @@ pub fn run(args: &ModelFitArgs, stop: &AtomicBool) -> Result<Exit> {
 /// What was there before the trace, by a snapshot.
 fn there(gather: &mut Gather, path: &std::path::Path, allow_lossy: bool) -> Result<()> {
     let mut snapshot = open_whole_snapshot(path, allow_lossy)?;
-    let root = snapshot.meta().root.clone();
+    let root = snapshot.meta().root_path();
     let mut files = Vec::new();
     while snapshot.next_batch(&mut files)? > 0 {
         for file in files.drain(..) {
@@ -66,7 +66,7 @@ fn there(gather: &mut Gather, path: &std::path::Path, allow_lossy: bool) -> Resu
                 fsage_core::FileType::Regular => Type::File,
                 fsage_core::FileType::Other => continue,
             };
-            let full = [root.as_bytes(), b"/", &file.path].concat();
+            let full = [&*root, b"/", &file.path].concat();
             gather.resolver.there(&full, kind, file.size_bytes);
         }
     }

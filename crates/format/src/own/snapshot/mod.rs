@@ -18,6 +18,7 @@ pub use reader::SnapshotReader;
 pub use writer::SnapshotWriter;
 
 use crate::error::Version;
+use crate::trace::columns::unescape;
 
 /// The version that is written; every version up to it is read.
 pub const SNAPSHOT_VERSION: Version = Version(2);
@@ -50,6 +51,13 @@ pub struct SnapshotMeta {
     pub taken_unix_ns: u64,
     /// Anything else worth keeping, by name.
     pub extra: BTreeMap<String, String>,
+}
+
+impl SnapshotMeta {
+    /// The directory whose tree it is, as traces name it: its text is written as paths are.
+    pub fn root_path(&self) -> Vec<u8> {
+        unescape(self.root.as_bytes())
+    }
 }
 
 /// The block groups of ext2, ext3 and ext4, FFS's cylinder groups.

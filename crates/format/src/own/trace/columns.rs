@@ -159,6 +159,11 @@ pub fn escape(path: &[u8]) -> String {
     out
 }
 
+/// The same of a path of this machine.
+pub fn path_text(path: &std::path::Path) -> String {
+    escape(path.as_os_str().as_encoded_bytes())
+}
+
 /// The bytes of a path written by [`escape`]. A backslash that begins no escape stays as it is.
 pub fn unescape(text: &[u8]) -> Vec<u8> {
     if !text.contains(&b'\\') {

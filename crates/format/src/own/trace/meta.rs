@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::columns::unescape;
+
 /// What is known when a trace begins. Every field may be left at its default where it is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -35,6 +37,19 @@ pub struct TraceMeta {
     pub seed: Option<u64>,
     /// Anything else worth keeping, by name.
     pub extra: BTreeMap<String, String>,
+}
+
+impl TraceMeta {
+    /// The directories of `under`, as operations name them: their texts are written as paths are.
+    pub fn roots(&self) -> Vec<Vec<u8>> {
+        let bytes = |dir: &String| unescape(dir.as_bytes());
+        self.under.iter().map(bytes).collect()
+    }
+
+    /// The same of the directory in which the command began.
+    pub fn working_directory(&self) -> Vec<u8> {
+        unescape(self.directory.as_bytes())
+    }
 }
 
 /// What is known when a trace ends.

@@ -11,6 +11,7 @@ mod reader;
 mod writer;
 
 pub use annotate::{AnnotationColumn, AnnotationKind, AnnotationValue, Annotations};
+pub use columns::path_text;
 pub use meta::{Loss, TraceEnd, TraceMeta};
 pub use reader::TraceReader;
 pub use writer::{PIECE_ROWS, TraceWriter};
