@@ -43,7 +43,7 @@ impl Chosen {
                 chosen.build.push(argument.clone());
                 continue;
             };
-            let binaries = with_module(root, &file, &packages)?;
+            let (binaries, by_itself) = with_file(root, &file, &packages)?;
             for binary in &binaries {
                 let only = chosen.only.entry(binary.clone()).or_default();
                 if only.is_empty() {
@@ -51,8 +51,7 @@ impl Chosen {
                 }
                 only.insert(file.clone());
             }
-            // A file by itself is one to cargo.
-            if binaries.is_empty() {
+            if by_itself || binaries.is_empty() {
                 chosen.build.push(format!("--test={file}"));
             }
         }
@@ -75,31 +74,32 @@ fn values<'a>(arguments: &'a [String], names: &[&str]) -> Vec<&'a str> {
     found
 }
 
-/// The binaries of these packages, or of all, of which `file` is a module.
-fn with_module(root: &Path, file: &str, packages: &[&str]) -> Result<Vec<String>> {
-    let mut found = Vec::new();
-    for (directory, modules) in modules(root)? {
-        let manifest = std::fs::read_to_string(directory.join("Cargo.toml"))?;
-        let is_named = |package: &&str| manifest.contains(&format!("\nname = \"{package}\"\n"));
-        if modules.contains(file) && (packages.is_empty() || packages.iter().any(is_named)) {
-            found.push(format!("{}_tests", last(&directory)));
-        }
-    }
-    Ok(found)
-}
-
-/// The modules of each crate's `tests/main.rs`, by the directory of the crate.
-fn modules(root: &Path) -> Result<BTreeMap<PathBuf, BTreeSet<String>>> {
-    let mut found = BTreeMap::new();
+/// The binaries of these packages, or of all, of which `file` is a module; and whether it is one by itself, as cargo
+/// knows it.
+fn with_file(root: &Path, file: &str, packages: &[&str]) -> Result<(Vec<String>, bool)> {
+    let (mut found, mut by_itself) = (Vec::new(), false);
     for entry in root.join("crates").read_dir()? {
         let directory = entry?.path();
-        if let Ok(main) = std::fs::read_to_string(directory.join("tests/main.rs")) {
-            let module =
-                |line: &str| Some(line.strip_prefix("mod ")?.strip_suffix(';')?.to_owned());
-            found.insert(directory, main.lines().filter_map(module).collect());
+        let manifest = std::fs::read_to_string(directory.join("Cargo.toml"))?;
+        let is_named = |package: &&str| manifest.contains(&format!("\nname = \"{package}\"\n"));
+        if !packages.is_empty() && !packages.iter().any(is_named) {
+            continue;
+        }
+        if modules(&directory).contains(file) {
+            found.push(format!("{}_tests", last(&directory)));
+        } else {
+            by_itself |= directory.join(format!("tests/{file}.rs")).is_file();
         }
     }
-    Ok(found)
+    found.sort();
+    Ok((found, by_itself))
+}
+
+/// The modules of a crate's `tests/main.rs`.
+fn modules(directory: &Path) -> BTreeSet<String> {
+    let main = std::fs::read_to_string(directory.join("tests/main.rs")).unwrap_or_default();
+    let module = |line: &str| Some(line.strip_prefix("mod ")?.strip_suffix(';')?.to_owned());
+    main.lines().filter_map(module).collect()
 }
 
 /// The parts of what cargo tells of in a message; none if it is no test binary.
@@ -192,7 +192,12 @@ mod tests {
     #[test]
     fn every_file_of_tests_is_one_that_runs() {
         let mut count = 0;
-        for (directory, modules) in modules(&crate::root()).unwrap() {
+        for entry in crate::root().join("crates").read_dir().unwrap() {
+            let directory = entry.unwrap().path();
+            let modules = modules(&directory);
+            if modules.is_empty() {
+                continue;
+            }
             let manifest = std::fs::read_to_string(directory.join("Cargo.toml")).unwrap();
             for entry in directory.join("tests").read_dir().unwrap() {
                 let path = entry.unwrap().path();
@@ -253,6 +258,10 @@ mod tests {
             );
             assert_eq!(only, "{\"cli_tests\": {\"run\"}}");
         }
+        std::fs::write(dir.path().join("crates/exp/tests/run.rs"), "").unwrap();
+        let (build, only) = chosen("--test run");
+        assert_eq!(build, "--test=cli_tests --test=run");
+        assert_eq!(only, "{\"cli_tests\": {\"run\"}}");
         let (build, only) = chosen("-p fsage-exp --test run");
         assert_eq!((&*build, &*only), ("-p fsage-exp --test=run", "{}"));
     }
