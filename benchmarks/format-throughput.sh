@@ -9,10 +9,10 @@ set -eu
 cd "$(dirname "$0")/.."
 operations=${1:-2000000}
 repetitions=${2:-5}
-cargo build --release --quiet -p fsage-format --example throughput
+cargo build --release --quiet -p fsage-format --example format_throughput
 target=${CARGO_TARGET_DIR:-target}
 i=0
 while [ "$i" -lt "$repetitions" ]; do
-    "$target/release/examples/throughput" "$operations"
+    "$target/release/examples/format_throughput" "$operations"
     i=$((i + 1))
 done

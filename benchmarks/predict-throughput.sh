@@ -6,8 +6,8 @@
 # 1 GiB. The file is written to the temporary directory and removed.
 set -eu
 cd "$(dirname "$0")/.."
-cargo build --release --quiet -p fsage-predict --example throughput
-bin="${CARGO_TARGET_DIR:-target}/release/examples/throughput"
+cargo build --release --quiet -p fsage-predict --example predict_throughput
+bin="${CARGO_TARGET_DIR:-target}/release/examples/predict_throughput"
 if command -v taskset >/dev/null; then
     exec taskset -c 0 "$bin" "$@"
 fi

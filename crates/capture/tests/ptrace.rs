@@ -389,8 +389,8 @@ fn an_ordinary_user_may() {
             "--test-threads",
             "1",
             "--nocapture",
-            "every_call",
-            "an_attached",
+            "ptrace::every_call",
+            "ptrace::an_attached",
         ])
         .env("TMPDIR", directory.path())
         .env("FSAGE_TEST_SOURCES", directory.path())
@@ -682,7 +682,7 @@ fn role_of_a_tracer() {
 
 fn start_tracer(role: &str) -> (Reaped, u32) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "role_of_a_tracer", "--nocapture"])
+        .args(["--exact", "ptrace::role_of_a_tracer", "--nocapture"])
         .env("FSAGE_TEST_ROLE", role)
         .stdout(Stdio::piped())
         .spawn()

@@ -12,7 +12,7 @@
     reason = "processes are waited for"
 )]
 
-mod common;
+use crate::common;
 
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! The external commands of `examples/commands`, in a small size.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
+use crate::common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -11,7 +11,7 @@
     reason = "processes are waited for"
 )]
 
-mod common;
+use crate::common;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

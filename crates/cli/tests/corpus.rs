@@ -2,10 +2,10 @@
 //! is printed.
 //!
 //! A prediction changes only with a reason, which belongs into the commit that writes it anew by
-//! `FSAGE_WRITE=1 cargo test -p fsage --test corpus`.
+//! `FSAGE_WRITE=1 cargo xtask test -p fsage --test corpus`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+use crate::common;
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -13,7 +13,7 @@
     reason = "processes are waited for"
 )]
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::Path;

@@ -9,7 +9,7 @@
 #![allow(clippy::print_stderr, reason = "what is not run is said")]
 #![allow(clippy::disallowed_types, reason = "processes are waited for")]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::path::Path;

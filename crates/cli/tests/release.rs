@@ -1,7 +1,7 @@
 //! Files that the first release wrote are read for good: `corpus/release-1`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+use crate::common;
 
 use std::path::{Path, PathBuf};
 

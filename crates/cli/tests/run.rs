@@ -6,7 +6,7 @@
     reason = "a test that cannot go on has failed"
 )]
 
-mod common;
+use crate::common;
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
 //! What is printed as JSON is what the published schemas say, and they are what the code says.
-//! `FSAGE_WRITE=1 cargo test -p fsage --test schemas` writes them anew. The program has none of them: they take
+//! `FSAGE_WRITE=1 cargo xtask test -p fsage --test schemas` writes them anew. The program has none of them: they take
 //! half a megabyte of it, and only the documentation shows them.
 
 #![allow(
@@ -13,7 +13,7 @@
     reason = "processes are waited for"
 )]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 

@@ -11,7 +11,7 @@
     reason = "processes are waited for, and times compared"
 )]
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};

@@ -11,7 +11,7 @@
     reason = "processes are waited for"
 )]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -6,7 +6,7 @@
     reason = "a test that cannot go on has failed"
 )]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::path::Path;

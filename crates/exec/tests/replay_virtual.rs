@@ -1,7 +1,7 @@
 //! Replays over a target in virtual time.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod fifo;
+use crate::fifo;
 
 use std::sync::atomic::AtomicBool;
 

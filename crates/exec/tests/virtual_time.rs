@@ -1,7 +1,7 @@
 //! Streams over a target in virtual time.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod fifo;
+use crate::fifo;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,7 @@
 //! What the table says is hidden is hidden, and what it says stays is as it was.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+use crate::common;
 
 use std::path::Path;
 

@@ -2,7 +2,7 @@
 //! targets: an answer or an error, never a panic. What needs a nightly toolchain there needs none here.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+use crate::common;
 
 use std::path::{Path, PathBuf};
 

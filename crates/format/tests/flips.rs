@@ -1,7 +1,7 @@
 //! One flipped bit anywhere in a finished file is found, or changes nothing of what the file says.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+use crate::common;
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;

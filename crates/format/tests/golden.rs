@@ -2,7 +2,7 @@
 //! current version are written anew by `FSAGE_WRITE=1`, before its release only.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+use crate::common;
 
 use std::path::{Path, PathBuf};
 

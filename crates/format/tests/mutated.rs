@@ -2,7 +2,7 @@
 //! input's own means. The same bodies run under cargo-fuzz, see `fuzz/`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+use crate::common;
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! The snapshot: lossless both ways, recovered when it was cut.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+use crate::common;
 
 use common::{drain_snapshot, entries, write_snapshot};
 use fsage_format::snapshot::SnapshotReader;

@@ -1,7 +1,7 @@
 //! The trace: lossless both ways, recovered when it was cut, refused when it is something else.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
+use crate::common;
 
 use common::{assert_same, drain, operations, write_trace};
 use fsage_core::{Op, OpKind, OpSink, OpSource, PathTable, Pid, Tid};

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
-mod common;
+use crate::common;
 
 use common::{TRUSTED, is_mounted, scratch};
 use fsage_core::{ColdEvidence, ColdLevel, ColdMethod, Errno, FileSystem, OpenFlags, Platform};

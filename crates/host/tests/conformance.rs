@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
-mod common;
+use crate::common;
 
 use common::{BENEATH, HELD, KINDS, TRUSTED, scratch};
 use fsage_core::conformance;

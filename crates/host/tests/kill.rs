@@ -10,7 +10,7 @@
     reason = "tests"
 )]
 
-mod common;
+use crate::common;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,8 @@ impl Running {
         }
         let images = tempfile::tempdir_in("/var/tmp").unwrap();
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", test, "--nocapture", "--test-threads=1"])
+            .args(["--exact", &format!("kill::{test}")])
+            .args(["--nocapture", "--test-threads=1"])
             .env(IMAGES, images.path())
             .stdout(Stdio::piped())
             .spawn()

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::panic::AssertUnwindSafe;
@@ -180,7 +180,8 @@ fn what_the_kernel_refuses_is_said() {
 fn again(test: &str, role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .args(["--exact", &format!("scratch::{test}")])
+        .args(["--nocapture", "--test-threads=1"])
         .env("FSAGE_TEST_ROLE", role);
     command
 }
@@ -243,7 +244,8 @@ fn without_root_it_says_so() {
     )
     .unwrap();
     let mut command = Command::new(copy);
-    command.args(["--exact", "without_root_it_says_so", "--test-threads=1"]);
+    let test = "scratch::without_root_it_says_so";
+    command.args(["--exact", test, "--test-threads=1"]);
     let output = command
         .env("FSAGE_TEST_ROLE", "child")
         .uid(65534)

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
+use crate::common;
 
 use std::process::Command;
 
@@ -147,7 +147,8 @@ fn one_operation_is_one_call() {
         .args(["-f", "-qq", "-o"])
         .arg(&log)
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "one_operation_is_one_call", "--test-threads=1"])
+        .args(["--exact", "syscalls::one_operation_is_one_call"])
+        .arg("--test-threads=1")
         .env(ROLE, &target)
         .output();
     let output = match strace {

@@ -1,6 +1,6 @@
 //! What holds for any stream of operations: no panic, totals that are sums, linear what-if.
 
-mod common;
+use crate::common;
 
 use common::{Notes, system};
 use fsage_core::{Errno, Fd, FileId, Op, OpFlags, OpKind, Outcome, PathTable, Pid, Tid};

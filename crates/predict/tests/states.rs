@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::float_cmp, reason = "exact by construction")]
 
-mod common;
+use crate::common;
 
 use common::{Notes, Script, everything, everything_but};
 use fsage_core::metric::MetricId;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::float_cmp, reason = "exact by construction")]
 
-mod common;
+use crate::common;
 
 use common::{Notes, Script, system};
 use fsage_core::OpKind;

@@ -240,7 +240,7 @@ fn an_ordinary_user_can_profile_a_directory() {
         .join(format!("fsage-test-{}", std::process::id()));
     std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     let status = Command::new(&program)
-        .args(["--exact", "an_ordinary_user_can_profile_a_directory"])
+        .args(["--exact", "suite::an_ordinary_user_can_profile_a_directory"])
         .env(CHILD, dir.path())
         .current_dir("/")
         .uid(NOBODY)

@@ -3,8 +3,14 @@
 //! A test that lacks what it needs ends as `ok` for cargo. It notes the reason by `fsage_testing::not_run`
 //! in a file that this names for each test binary, and is told here from the tests that passed.
 //!
+//! What stands in `tests/` of a crate is one program to cargo, with a module for each file ([`parts`]). Here each is a
+//! program still: it has a process of its own, a line of the report and the name `CRATE/FILE`, and `--test FILE`
+//! chooses it.
+//!
 //! Some tests hold the program against a real kernel on a machine that others share. What failed is run once more,
 //! alone; what passes only then is named at the end, and more than a few of those are a failure.
+
+mod parts;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -18,13 +24,14 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::{messages, root};
+use parts::{Chosen, Part};
 
 #[derive(Debug, Args)]
 pub struct TestArgs {
     /// Fail if a test did not run
     #[arg(long)]
     all: bool,
-    /// Run so many test binaries at a time [default: one for each processor]
+    /// Run so many files of tests at a time [default: three for two processors]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
     /// Run them as the user and the group of this number; only root can. What is built is built before
@@ -42,12 +49,16 @@ pub struct TestArgs {
 /// So many tests may pass at their second run only.
 const UNSTEADY_AT_MOST: usize = 3;
 
-/// Packages whose tests take long.
-const LONG: [&str; 4] = [
-    "crates/cli",
-    "crates/experiment",
-    "crates/profile",
-    "crates/exec",
+/// Those that take longest, the longest first, and packages whose tests take long: what is begun last is waited for.
+const LONG: [&str; 8] = [
+    "cli/validate_plan",
+    "cli/profile",
+    "cli/validate",
+    "cli/aged",
+    "cli/",
+    "experiment/",
+    "profile/",
+    "exec/",
 ];
 
 /// One test binary and what it gave.
@@ -74,15 +85,19 @@ pub fn run(args: &TestArgs) -> Result<bool> {
         .permissions(PermissionsExt::from_mode(0o755))
         .tempdir()?;
     let mut tests = Vec::new();
-    for (number, (binary, package)) in binaries(build)?.iter().enumerate() {
+    for (number, part) in all_parts(build, rest)?.into_iter().enumerate() {
         let notes = home.path().join(format!("not-run-{number}"));
+        let command = || command(args, &part, rest, (home.path(), &notes));
+        let (mut first, again) = (command()?, command()?);
+        first.args(&part.tests);
         tests.push(Test {
-            command: command(args, (binary, package), rest, (home.path(), &notes))?,
-            name: named(package, binary),
+            command: first,
+            again,
+            name: part.name,
             notes,
         });
     }
-    let jobs = args.jobs.unwrap_or_else(processors);
+    let jobs = args.jobs.unwrap_or_else(|| at_once(processors()));
     let (mut passed, mut failed, mut not_run) = (0, 0, BTreeMap::<_, Vec<_>>::new());
     let mut unsteady = Vec::new();
     // What failed is run again once nothing runs beside it.
@@ -90,7 +105,7 @@ pub fn run(args: &TestArgs) -> Result<bool> {
         passed += ran.passed;
         if ran.failed {
             let name = &test.name;
-            if again(&mut test.command, name, &ran.failures)? {
+            if again(&mut test.again, name, &ran.failures)? {
                 passed += ran.failures.len();
                 unsteady.extend(ran.failures.iter().map(|test| format!("{name}: {test}")));
             } else {
@@ -124,27 +139,30 @@ pub fn run(args: &TestArgs) -> Result<bool> {
     Ok(failed == 0 && unsteady.len() <= UNSTEADY_AT_MOST && !(args.all && count > 0))
 }
 
-/// A test binary that is to be run.
+/// A test binary, or a part of one, that is to be run.
 struct Test {
     command: Command,
+    /// The same, but for the names of its tests.
+    again: Command,
     name: String,
     /// Where it notes what could not run.
     notes: PathBuf,
 }
 
-/// How a test binary of a package is run.
+/// How tests of a package are run, those that are named after it.
 fn command(
     args: &TestArgs,
-    (binary, package): (&Path, &Path),
+    part: &Part,
     rest: &[String],
     (home, notes): (&Path, &Path),
 ) -> Result<Command> {
-    let mut command = Command::new(binary);
+    let mut command = Command::new(&part.binary);
     command
-        .args(rest)
-        .current_dir(package)
+        .args(parts::options(rest))
+        .arg("--exact")
+        .current_dir(&part.package)
         .env("FSAGE_NOT_RUN", notes)
-        .env("CARGO_MANIFEST_DIR", package);
+        .env("CARGO_MANIFEST_DIR", &part.package);
     if let Some(user) = args.user {
         let own = home.join("home");
         std::fs::create_dir_all(&own)?;
@@ -159,8 +177,13 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Runs so many binaries at a time, each of which runs one test at a time: as many tests run at once as when each
-/// binary had the machine to itself, and no processor waits for the longest test of a binary.
+/// How many are run at once. Tests wait four tenths of their time, for clocks, disks and signals: half as many more than
+/// processors took three quarters of the time, and what is disturbed by that is run again alone.
+fn at_once(processors: usize) -> usize {
+    processors + processors.div_ceil(2)
+}
+
+/// Runs so many at a time, each of which runs one test at a time: no processor waits for the longest test of a file.
 fn beside_one_another(tests: Vec<Test>, jobs: usize) -> Result<Vec<(Test, Ran)>> {
     let waiting = Mutex::new(tests.into_iter());
     let next = || waiting.lock().ok().and_then(|mut tests| tests.next());
@@ -185,27 +208,22 @@ fn beside_one_another(tests: Vec<Test>, jobs: usize) -> Result<Vec<(Test, Ran)>>
     })
 }
 
-/// The test binaries that cargo builds, each with its package's directory.
-fn binaries(build: &[String]) -> Result<Vec<(PathBuf, PathBuf)>> {
+/// What cargo builds and `rest` leaves of it, in the order in which it is begun.
+fn all_parts(build: &[String], rest: &[String]) -> Result<Vec<Part>> {
+    let chosen = Chosen::of(build, &root())?;
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo.current_dir(root()).args(["test", "--no-run"]);
-    let mut found: Vec<_> = messages(cargo.args(build))?
-        .into_iter()
-        .filter(|message| message["profile"]["test"] == true)
-        .filter_map(|message| {
-            let manifest = Path::new(message["manifest_path"].as_str()?);
-            let binary = message["executable"].as_str()?;
-            Some((binary.into(), manifest.parent()?.to_owned()))
-        })
-        .collect();
-    // The longest are of these packages: begun last, they would be waited for.
-    let last = |package: &Path| !LONG.iter().any(|long| package.ends_with(long));
-    found.sort_by_key(|(_, package): &(PathBuf, PathBuf)| last(package));
+    let mut found = Vec::new();
+    for message in messages(cargo.args(&chosen.build))? {
+        found.append(&mut parts::of(&message, &chosen, rest)?);
+    }
+    found.sort_by_key(|part| {
+        LONG.iter()
+            .position(|long| part.name.starts_with(long))
+            .unwrap_or(LONG.len())
+    });
     if found.is_empty() {
-        bail!(
-            "find a test binary: cargo test {} has none",
-            build.join(" ")
-        );
+        bail!("find a test: cargo test {} has none", build.join(" "));
     }
     Ok(found)
 }
@@ -256,7 +274,7 @@ fn again(command: &mut Command, name: &str, failures: &[String]) -> Result<bool>
         return Ok(false);
     }
     let ended = command
-        .args(["--exact", "--test-threads=1"])
+        .env("RUST_TEST_THREADS", "1")
         .args(failures)
         .output()
         .with_context(|| format!("run {name} again"))?;
@@ -291,14 +309,6 @@ fn passed(said: &str) -> Option<usize> {
     before.rsplit(' ').next()?.parse().ok()
 }
 
-/// A test binary by its package's directory and its name, without what cargo appends.
-fn named(package: &Path, binary: &Path) -> String {
-    let last = |path: &Path| path.file_name().unwrap_or_default().display().to_string();
-    let name = last(binary);
-    let name = name.rsplit_once('-').map_or(&*name, |(name, _)| name);
-    format!("{}/{name}", last(package))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,11 +319,6 @@ mod tests {
             "test result: ok. 1 passed; 0 failed\nx test result: FAILED. 23 passed; 1 failed;";
         assert_eq!(passed(said), Some(23));
         assert_eq!(passed("killed"), None);
-        let (package, binary) = (
-            Path::new("/w/crates/cli"),
-            Path::new("/t/run_trace-01234567"),
-        );
-        assert_eq!(named(package, binary), "cli/run_trace");
     }
 
     #[test]
@@ -324,7 +329,7 @@ mod tests {
         assert!(failures("killed").is_empty());
         let dir = tempfile::tempdir().unwrap();
         // Only one of them passes when it is run again.
-        let script = "test \"$3\" = steady && echo 'test result: ok. 1 passed; 0 failed'";
+        let script = "test \"$1\" = steady && echo 'test result: ok. 1 passed; 0 failed'";
         for (test, passes) in [("steady", true), ("broken", false)] {
             let mut command = Command::new("sh");
             command.args(["-c", script, "sh"]).current_dir(&dir);

@@ -1,4 +1,4 @@
-//! How fast a trace is predicted, and in how much memory: `throughput [OPERATIONS] [FILES]`.
+//! How fast a trace is predicted, and in how much memory: `predict_throughput [OPERATIONS] [FILES]`.
 //!
 //! The trace is PostMark's, as a capture records it: each transaction opens a file, reads or appends to
 //! it and closes it, or creates or deletes one, everything cached. It is predicted twice: from memory,

@@ -1,6 +1,6 @@
 //! Bytes per operation, write and read rate and memory of the trace format.
 //!
-//! `throughput [OPERATIONS] [FILE]`: writes a PostMark-like trace of that many operations to FILE
+//! `format_throughput [OPERATIONS] [FILE]`: writes a PostMark-like trace of that many operations to FILE
 //! (default: in the temporary directory, removed afterwards), reads it back, prints one line of JSON.
 //! Run by `benchmarks/format-throughput.sh`.
 #![allow(
