@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the corpus anew: as root, on real file systems. The workloads vary between runs as workloads do, so
-# everything golden changes with it; `FSAGE_WRITE=1 cargo test -p fsage --test corpus` then writes it.
+# everything golden changes with it; `FSAGE_WRITE=1 cargo xtask test -p fsage --test corpus` then writes it.
 #   make.sh traces FSAGE          the traces and the snapshots, some minutes
 #   make.sh profiles FSAGE        the profiles, some more
 # needs gcc, make, sqlite3, fio, python3, jq, e2fsprogs, xfsprogs, btrfs-progs

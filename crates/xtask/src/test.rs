@@ -50,16 +50,19 @@ pub struct TestArgs {
 const UNSTEADY_AT_MOST: usize = 3;
 
 /// Those that take longest, the longest first, and packages whose tests take long: what is begun last is waited for.
-const LONG: [&str; 8] = [
+const LONG: [&str; 7] = [
     "cli/validate_plan",
     "cli/profile",
     "cli/validate",
-    "cli/aged",
     "cli/",
     "experiment/",
     "profile/",
     "exec/",
 ];
+
+/// Those that give a measurement a time to end in, or tell who waited for whom: they come when all others have ended,
+/// no more at once than there are processors.
+const CALM: [&str; 3] = ["cli/aged", "cli/elapsed", "profile/"];
 
 /// One test binary and what it gave.
 struct Ran {
@@ -100,8 +103,12 @@ pub fn run(args: &TestArgs) -> Result<bool> {
     let jobs = args.jobs.unwrap_or_else(|| at_once(processors()));
     let (mut passed, mut failed, mut not_run) = (0, 0, BTreeMap::<_, Vec<_>>::new());
     let mut unsteady = Vec::new();
+    let is_calm = |test: &Test| CALM.iter().any(|calm| test.name.starts_with(calm));
+    let (calm, others) = tests.into_iter().partition(is_calm);
+    let mut done = beside_one_another(others, jobs)?;
+    done.append(&mut beside_one_another(calm, jobs.min(processors()))?);
     // What failed is run again once nothing runs beside it.
-    for (mut test, ran) in beside_one_another(tests, jobs)? {
+    for (mut test, ran) in done {
         passed += ran.passed;
         if ran.failed {
             let name = &test.name;
