@@ -25,30 +25,23 @@ impl Schedule {
             if thread.awaits.is_empty() {
                 return false;
             }
-            thread.stage = Stage::Finish;
-            self.plan(at, What::Arrives(slot));
-            self.plan(at, What::Free(None));
-            return true;
-        }
-        if self.device.needs_arm(item) {
+        } else if self.device.needs_arm(item) {
+            // What it asks for is known when its turn comes.
             thread.asked = Asked::default();
-            thread.stage = Stage::Finish;
-            self.plan(at, What::Arrives(slot));
-            self.plan(at, What::Free(None));
-            return true;
-        }
-        let asked = self.device.ask(slot, (item.latency, item.request), at);
-        thread.asked = asked;
-        if asked.device_ns > 0 {
-            let done = at.saturating_add(asked.device_ns);
-            self.syncing.note((item.kind, item.place), at, done);
-            if self.machine.in_memory {
-                thread.stage = Stage::Finish;
-                self.plan(done, What::Free(Some(slot)));
-                return true;
+        } else {
+            let asked = self.device.ask(slot, (item.latency, item.request), at);
+            thread.asked = asked;
+            if asked.device_ns > 0 {
+                let done = at.saturating_add(asked.device_ns);
+                self.syncing.note((item.kind, item.place), at, done);
+                if self.machine.in_memory {
+                    thread.stage = Stage::Finish;
+                    self.plan(done, What::Free(Some(slot)));
+                    return true;
+                }
+            } else if self.syncing.until(item, at) <= at {
+                return false;
             }
-        } else if self.syncing.until(item, at) <= at {
-            return false;
         }
         thread.stage = Stage::Finish;
         self.plan(at, What::Arrives(slot));

@@ -199,18 +199,15 @@ impl Device {
         };
         let distance = drive.distance(r.of, r.first, now);
         let found = drive.ask(r.of, (r.first, r.end), now, now);
+        let way_ns = self.way_ns(r, found, distance);
         let moved_ns = match found {
-            Found::Held => 0.0,
-            Found::Coming(bytes) => drive.passing_ns(bytes + (r.end - r.first)),
-            Found::Elsewhere => match self.off_ns(distance) {
-                off if r.near => off.unwrap_or(self.access_ns).min(self.access_ns),
-                // What was taken to be far is farther where another thread's request has taken the arm away.
-                Some(off) if r.of == Of::Data => off,
-                _ => 0.0,
-            },
+            Found::Elsewhere if r.near => way_ns.unwrap_or(self.access_ns).min(self.access_ns),
+            // What was taken to be far is farther where another thread's request has taken the arm away.
+            Found::Elsewhere if r.of == Of::Data => way_ns.unwrap_or(0.0),
+            Found::Held | Found::Coming(_) if r.near => way_ns.unwrap_or(0.0),
+            _ => 0.0,
         };
-        let moves = r.near || found == Found::Elsewhere;
-        (Some(found), if moves { moved_ns } else { 0.0 })
+        (Some(found), moved_ns)
     }
 
     /// What an operation of a thread asks; nothing where `device_ns` of the answer is 0. A mean that is
@@ -302,10 +299,19 @@ impl Device {
             return self.access_ns;
         };
         let distance = drive.distance(r.of, r.first, now);
-        match drive.finds(r.of, (r.first, r.end), now) {
-            Found::Held => 0.0,
-            Found::Coming(bytes) => drive.passing_ns(bytes + (r.end - r.first)),
-            Found::Elsewhere => self.off_ns(distance).unwrap_or(self.access_ns),
+        let found = drive.finds(r.of, (r.first, r.end), now);
+        self.way_ns(r, found, distance).unwrap_or(self.access_ns)
+    }
+
+    /// How long the arm takes to what was found so, as far from it; `None` where nobody knows how far.
+    fn way_ns(&self, request: Request, found: Found, distance: Option<u64>) -> Option<f64> {
+        match found {
+            Found::Held => Some(0.0),
+            Found::Coming(bytes) => {
+                let bytes = bytes + (request.end - request.first);
+                self.drive.as_ref().map(|drive| drive.passing_ns(bytes))
+            }
+            Found::Elsewhere => self.off_ns(distance),
         }
     }
 
@@ -413,18 +419,14 @@ impl Device {
     /// How long the device works for a request. Whoever of several is nearest is so by the arm's ways, or by what passes
     /// under it next, of which the rates of several threads tell: one of them has just been answered there.
     fn works_ns(&mut self, asked: Asked, behind: usize) -> u64 {
-        let factor = |n: usize| self.others.factor.as_ref().map_or(1.0, |f| f.factor(n));
-        let own = asked.device_ns.max(asked.moved_ns);
-        if self.drive.is_none() {
-            let factor = factor(self.others.there.saturating_add(behind));
-            return if asked.between {
-                asked.device_ns.max((self.access_ns * factor) as u64)
-            } else {
-                self.rest.scaled(own, factor)
-            };
-        }
         let (among, mean_ns) = asked.among;
-        let factor = factor(among.saturating_add(behind).saturating_add(1));
+        let there = match self.drive {
+            Some(_) => among + 1,
+            None => self.others.there,
+        };
+        let there = there.saturating_add(behind);
+        let factor = self.others.factor.as_ref().map_or(1.0, |f| f.factor(there));
+        let own = asked.device_ns.max(asked.moved_ns);
         if asked.between {
             return asked.device_ns.max((self.access_ns * factor) as u64);
         }
@@ -639,16 +641,19 @@ mod tests {
         ])
     }
 
-    fn read(device: &mut Device, slot: usize, kib: u64, at: u64) -> u64 {
-        let request = Request {
+    fn near(kib: u64) -> Request {
+        Request {
             of: Of::Data,
             first: kib << 10,
             end: (kib + 4) << 10,
             waits: true,
             near: true,
             ahead: false,
-        };
-        let asked = device.ask(slot, (charges(2e5, 0.0), Some(request)), at);
+        }
+    }
+
+    fn read(device: &mut Device, slot: usize, kib: u64, at: u64) -> u64 {
+        let asked = device.ask(slot, (charges(2e5, 0.0), Some(near(kib))), at);
         let done = device.serve(slot, OpKind::Read, (asked, 0), at);
         device.done(OpKind::Read);
         done - at
@@ -692,19 +697,11 @@ mod tests {
         read(&mut device, 9, 100_000, 0);
         let busy_until = device.others_done;
         for (slot, kib) in [(0, 160_000), (1, 99_000), (2, 103_000)] {
-            let request = Request {
-                of: Of::Data,
-                first: kib << 10,
-                end: (kib + 4) << 10,
-                waits: true,
-                near: true,
-                ahead: false,
-            };
             let waiting = Waiting {
                 slot,
                 kind: OpKind::Read,
                 latency: charges(2e5, 0.0),
-                request: Some(request),
+                request: Some(near(kib)),
                 behind: 0,
                 since: 1,
             };
@@ -727,12 +724,8 @@ mod tests {
     #[test]
     fn what_was_far_is_farther_from_where_another_thread_has_taken_the_arm() {
         let far = |kib: u64| Request {
-            of: Of::Data,
-            first: kib << 10,
-            end: (kib + 4) << 10,
-            waits: true,
             near: false,
-            ahead: false,
+            ..near(kib)
         };
         let mut device = device(&[
             ("RFO", 5e6),
