@@ -256,6 +256,21 @@ fn every_result_goes_through_a_pipe_whole() {
 }
 
 #[test]
+fn a_signal_that_is_caught_is_heeded() {
+    let dir = temp();
+    let dir = dir.path();
+    let made = Command::new("mkfifo").arg(dir.join("fifo")).status();
+    assert!(made.unwrap().success());
+    let line = ["run", "postmark:files=5", "--to-trace", "fifo"];
+    for _ in 0..50 {
+        // It comes in the instant in which it no longer ends the process by itself.
+        let running = start(fsage().current_dir(dir).args(line));
+        while !catches_int(running.id()) {}
+        running.ended_by(Signal::INT, || ());
+    }
+}
+
+#[test]
 fn two_results_in_one_file_are_refused() {
     let dir = temp();
     let dir = dir.path();

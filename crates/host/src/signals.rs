@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGTERM};
 use crate::{HostError, MonotonicClock, cleanup, pauses};
 
 /// The signal that asked last; 0 if none did.
-static LAST: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+static LAST: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether a process sent the last signal, and not the terminal.
 static SENT: AtomicBool = AtomicBool::new(false);
@@ -42,10 +42,6 @@ pub fn stop_flag() -> Arc<AtomicBool> {
     Arc::clone(STOP.get_or_init(Arc::default))
 }
 
-fn last() -> &'static Arc<AtomicUsize> {
-    LAST.get_or_init(Arc::default)
-}
-
 /// From now on SIGINT, SIGTERM and SIGHUP set the returned flag, for the caller to finish what it
 /// has and return. A second signal (several at once are one request) undoes what is registered with
 /// [`cleanup`] and exits with 128 + the signal's number. SIGCONT is counted for [`crate::pauses`]. Starts a thread: call [`crate::isolate`] before.
@@ -54,16 +50,21 @@ pub fn install() -> Result<Arc<AtomicBool>, HostError> {
     let failed = |e: std::io::Error| HostError::io("watch for signals", e);
     let stop = stop_flag();
     let (mut wake, waker) = UnixStream::pair().map_err(failed)?;
+    // The thread reads only whether there is something: no action waits for it.
+    waker.set_nonblocking(true).map_err(failed)?;
+    let waker = Arc::new(waker);
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        let waker = waker.try_clone().map_err(failed)?;
-        let note = |about: &libc::siginfo_t| SENT.store(about.si_code <= 0, Ordering::Relaxed);
-        // SAFETY: the action stores to an atomic, which is safe in a signal handler.
-        unsafe { signal_hook_registry::register_sigaction(signal, note) }.map_err(failed)?;
-        // Actions run in this order: the number and the flag are set before the thread wakes.
-        signal_hook::flag::register_usize(signal, Arc::clone(last()), signal as usize)
-            .map_err(failed)?;
-        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(failed)?;
-        signal_hook::low_level::pipe::register(signal, waker).map_err(failed)?;
+        let (stop, waker) = (Arc::clone(&stop), Arc::clone(&waker));
+        // One action: where each part had one of its own, a signal that came between their registrations was caught
+        // and did nothing. The number and the flag are set before the thread wakes.
+        let caught = move |about: &libc::siginfo_t| {
+            SENT.store(about.si_code <= 0, Ordering::Relaxed);
+            LAST.store(signal as usize, Ordering::SeqCst);
+            stop.store(true, Ordering::SeqCst);
+            let _ = rustix::io::write(&*waker, &[0]);
+        };
+        // SAFETY: the action stores to atomics and makes one system call, without errno, which a handler may.
+        unsafe { signal_hook_registry::register_sigaction(signal, caught) }.map_err(failed)?;
     }
     // SAFETY: the action adds to an atomic, which is safe in a signal handler.
     unsafe { signal_hook_registry::register(SIGCONT, pauses::continued) }.map_err(failed)?;
@@ -154,7 +155,7 @@ pub fn forward_to_group(leader: Option<u32>) {
 /// A signal that came before the child was there has not reached it, wherever it came from.
 fn catch_up() {
     let child = CHILD.load(Ordering::SeqCst);
-    let signal = last().load(Ordering::SeqCst);
+    let signal = LAST.load(Ordering::SeqCst);
     if child != 0 && signal != 0 && !PASSED.load(Ordering::SeqCst) {
         send(child, signal);
     }
@@ -167,7 +168,7 @@ fn pass_on() {
     }
     PASSED.store(true, Ordering::SeqCst);
     if child < 0 || SENT.load(Ordering::Relaxed) {
-        send(child, last().load(Ordering::SeqCst));
+        send(child, LAST.load(Ordering::SeqCst));
     }
 }
 
@@ -188,6 +189,6 @@ fn send(child: i32, signal: usize) {
 
 /// The exit code that says by which signal fsage was asked to stop; `None` if it was not.
 pub fn exit_code() -> Option<i32> {
-    let signal = last().load(Ordering::Relaxed) as i32;
+    let signal = LAST.load(Ordering::Relaxed) as i32;
     (signal != 0).then_some(128 + signal)
 }
