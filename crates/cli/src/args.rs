@@ -452,6 +452,11 @@ pub struct PredictArgs {
     /// A profile to predict on (may be repeated); NAME= before it says what it is called
     #[arg(long, value_name = "[NAME=]PROFILE", required = true)]
     pub on: Vec<String>,
+    /// The system that the trace was made on: a profile by its file, or by its name among those of --on; "none" for
+    /// none. What its calls took there then corrects their costs everywhere. Otherwise the one of --on that the trace
+    /// says that it was made on, if there is one
+    #[arg(long, value_name = "PROFILE", conflicts_with = "workload")]
+    pub traced_on: Option<String>,
     /// The tree at the start of the trace
     #[arg(long, value_name = "S")]
     pub snapshot: Option<PathBuf>,

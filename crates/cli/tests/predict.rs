@@ -622,3 +622,89 @@ fn a_workload_is_predicted_as_its_trace_is() {
     }
     assert_eq!(std::fs::read_dir(dir.join("tmp")).unwrap().count(), 0);
 }
+
+/// A profile says that everything takes half the time that it takes.
+fn halved(file: &Path) {
+    let mut profile: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    for metric in profile["metrics"].as_array_mut().unwrap() {
+        for field in ["estimate", "low", "high", "mean", "median"] {
+            let factor = match metric["unit"].as_str() {
+                Some("ns") => 0.5,
+                Some("KiB/s") => 2.0,
+                _ => 1.0,
+            };
+            if let Some(value) = metric[field].as_f64() {
+                metric[field] = (value * factor).into();
+            }
+        }
+    }
+    save(&profile, file);
+}
+
+#[test]
+fn calls_in_the_trace_correct_costs_where_it_is_known_on_which_system_it_was_made() {
+    let dir = temp();
+    let dir = dir.path();
+    for (target, file) in [("mem:disk", "disk.fsp"), ("mem:fast", "fast.fsp")] {
+        run(dir, ["profile", target, "--quick", "-o", file]).exits(0);
+    }
+    let small = "postmark:files=40,transactions=400";
+    run(dir, ["run", small, "mem:disk", "--trace", "t.fst"]).exits(0);
+    let predict = |more: &[&str]| {
+        let line = [
+            "predict", "t.fst", "--on", "disk.fsp", "--on", "fast.fsp", "--json",
+        ];
+        run(dir, line.iter().chain(more)).exits(0).json()
+    };
+    let total = |result: &Value, index: usize| {
+        let total = &result["targets"][index]["latency_total_ns"];
+        total.as_f64().unwrap()
+    };
+    // The truth that the profile was measured of: there is next to nothing to correct.
+    let right = predict(&[]);
+    assert_eq!(
+        right["context"]["system"], "mem:disk",
+        "{}",
+        right["context"]
+    );
+    let plain = predict(&["--traced-on", "none"]);
+    assert!(plain.get("context").is_none());
+    for index in [0, 1] {
+        let ratio = total(&right, index) / total(&plain, index);
+        assert!((0.97..1.03).contains(&ratio), "{ratio}");
+    }
+    halved(&dir.join("disk.fsp"));
+    let found = predict(&[]);
+    assert_eq!(found["context"]["system"], "mem:disk");
+    let (found, plain) = (total(&found, 1), total(&plain, 1));
+    assert!(
+        found > 1.2 * plain && found < 2.0 * plain,
+        "{found} and {plain}"
+    );
+    let given = predict(&["--traced-on", "mem:disk"]);
+    assert!((total(&given, 1) - found).abs() < 1e-6 * found);
+    let of_a_file = predict(&["--traced-on", "disk.fsp"]);
+    assert!((total(&of_a_file, 1) - found).abs() < 1e-6 * found);
+    let line = ["predict", "t.fst", "--on", "disk.fsp", "--on", "fast.fsp"];
+    let said = run(dir, line).exits(0);
+    assert!(
+        said.stdout
+            .contains("corrected by what the trace's calls took on mem:disk")
+    );
+    let all = run(dir, line.iter().chain(&["--details"])).exits(0);
+    assert!(
+        all.stdout
+            .contains("what calls took on mem:disk, where they were traced")
+    );
+    // Nothing is known of the latencies of a trace that was not measured.
+    run(dir, ["run", small, "--to-trace", "made.fst"]).exits(0);
+    let line = [
+        "predict",
+        "made.fst",
+        "--on",
+        "disk.fsp",
+        "--traced-on",
+        "mem:disk",
+    ];
+    run(dir, line).fails(2, &["--traced-on", "latencies"]);
+}

@@ -9,14 +9,15 @@ use fsage_format::profile::SystemProfile;
 use fsage_format::result::prediction::{HELP_SAID, Help, Prediction};
 use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{
-    AnnotationColumn, AnnotationKind, AnnotationValue, CPUS, REFERENCE_NS, TraceEnd, TraceMeta,
-    TraceReader, TraceWriter,
+    AnnotationColumn, AnnotationKind, AnnotationValue, CPUS, REFERENCE_NS, SYSTEM, TraceEnd,
+    TraceMeta, TraceReader, TraceWriter,
 };
 use fsage_predict::cost::{FileSystemName, slowness};
 use fsage_predict::{
-    Annotation, AnnotationSink, Change, Options, Predictor, SystemVector, elapsed_after,
+    Annotation, AnnotationSink, Change, Context, Options, Predictor, SystemVector, elapsed_after,
 };
 
+use crate::measured::METHOD;
 use crate::one_cpu;
 
 /// Why a prediction could not be made.
@@ -53,6 +54,73 @@ pub struct Request<'a> {
     pub snapshot: Option<&'a Path>,
     /// Changes for the second column.
     pub changes: &'a [Change],
+    /// What the trace tells of its costs.
+    pub traced_on: Option<&'a TracedOn<'a>>,
+}
+
+/// The system that a trace was made on, and what the trace tells of it.
+pub struct TracedOn<'a> {
+    /// Its profile.
+    pub profile: &'a SystemProfile,
+    /// By what costs are corrected.
+    pub context: Context,
+    /// The system among those predicted, if any, that is not corrected: it is judged by the trace itself.
+    pub but: Option<usize>,
+}
+
+/// What a trace tells of the costs of its calls, made on the system of `profile`; `None` where its latencies have a
+/// tracer's own time in them, or the profile lacks costs.
+pub fn learn(
+    trace: &Path,
+    request: &Request<'_>,
+    profile: &SystemProfile,
+) -> Result<Option<Context>, PredictingError> {
+    let reader = TraceReader::open(trace)?;
+    if !tells_latencies(reader.meta()) {
+        return Ok(None);
+    }
+    let mut there = vector(profile);
+    if let Some(ns) = traced_reference_ns(reader.meta()) {
+        there.at_speed(ns);
+    }
+    let mut context = None;
+    // Once as it is profiled, once with what came of that.
+    for _ in 0..2 {
+        let mut reader = TraceReader::open(trace)?;
+        let options = options(&reader, request);
+        let mut predictor = Predictor::new(options, vec![there.clone()]).learning();
+        if let Some(before) = context.take() {
+            predictor = predictor.in_context(there.clone(), before, None);
+        }
+        if let Some(path) = request.snapshot {
+            load_snapshot(path, &reader, &mut predictor)?;
+        }
+        predictor.run(&mut reader)?;
+        context = predictor.context();
+    }
+    Ok(context)
+}
+
+/// The system among `profiles` that the trace was made on, if it says so: of the same machine and kernel, and one alone.
+pub fn made_on<'a>(meta: &TraceMeta, profiles: &'a [SystemProfile]) -> Option<&'a SystemProfile> {
+    let system = meta.extra.get(SYSTEM)?;
+    let is_it = |profile: &&SystemProfile| {
+        let there = &profile.environment;
+        there
+            .machine
+            .host
+            .as_ref()
+            .is_none_or(|host| *host == meta.host)
+            && there.machine.kernel.text() == meta.kernel
+            && there.target.systems().contains(system)
+    };
+    let mut found = profiles.iter().filter(is_it);
+    found.next().filter(|_| found.next().is_none())
+}
+
+/// Whether latencies are those of the calls alone. A tracer that stops a program adds some microseconds to each of them.
+pub fn tells_latencies(meta: &TraceMeta) -> bool {
+    [METHOD, "ebpf"].contains(&meta.method.as_str())
 }
 
 /// Predicts a whole trace. `sink` is told of every operation on every system if there is one.
@@ -205,24 +273,18 @@ fn pass(
     changes: &[Change],
     sink: Option<&mut dyn AnnotationSink>,
 ) -> Result<Prediction, PredictingError> {
-    let mut options = request.options.clone();
-    options.scope.roots.extend(reader.meta().roots());
-    options.traced_cpus = traced_cpus(reader.meta());
-    // Of processes that ran already, what was before and after is the tracer's choice.
-    let of_command = reader.end().filter(|_| !reader.meta().command.is_empty());
-    options.traced_ns = of_command.map(|end| end.elapsed_ns);
-    options.tree_known |= request.snapshot.is_some();
+    let options = options(reader, request);
     // Programs' own work is as long as the machine is slow.
-    let traced_ns = reader.meta().extra.get(REFERENCE_NS);
-    let traced_ns = traced_ns
-        .and_then(|ns| ns.parse::<u64>().ok())
-        .filter(|&ns| ns > 0);
+    let traced_ns = traced_reference_ns(reader.meta());
     for vector in &mut vectors {
         if let Some((there, traced)) = vector.reference_ns.zip(traced_ns) {
             vector.own_work = slowness(there, traced);
         }
     }
     let mut predictor = Predictor::new(options, vectors).also(changes);
+    if let Some(there) = request.traced_on {
+        predictor = predictor.in_context(vector(there.profile), there.context.clone(), there.but);
+    }
     if let Some(path) = request.snapshot {
         load_snapshot(path, reader, &mut predictor)?;
     }
@@ -238,6 +300,24 @@ fn pass(
         batch.clear();
     }
     Ok(predictor.finish())
+}
+
+/// How, by what the trace itself tells.
+fn options(reader: &TraceReader, request: &Request<'_>) -> Options {
+    let mut options = request.options.clone();
+    options.scope.roots.extend(reader.meta().roots());
+    options.traced_cpus = traced_cpus(reader.meta());
+    // Of processes that ran already, what was before and after is the tracer's choice.
+    let of_command = reader.end().filter(|_| !reader.meta().command.is_empty());
+    options.traced_ns = of_command.map(|end| end.elapsed_ns);
+    options.tree_known |= request.snapshot.is_some();
+    options
+}
+
+/// What the machine's reference work took when the trace was made, in nanoseconds, where the trace tells.
+fn traced_reference_ns(meta: &TraceMeta) -> Option<u64> {
+    let ns = meta.extra.get(REFERENCE_NS)?.parse::<u64>().ok();
+    ns.filter(|&ns| ns > 0)
 }
 
 /// The processors that the traced processes shared, where the trace tells.

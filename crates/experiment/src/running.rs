@@ -16,7 +16,7 @@ use fsage_core::{
 use fsage_exec::{Door, ExecError, Options};
 use fsage_format::result::experiment::Others;
 use fsage_format::result::run::{PhaseRun, RUN_FORMAT, RUN_VERSION, Unexpected, WorkloadRun};
-use fsage_format::trace::TraceMeta;
+use fsage_format::trace::{SYSTEM, TraceMeta};
 use fsage_host::observe::Usage;
 use fsage_host::pauses::Pauses;
 use fsage_host::{HostError, machine, signals};
@@ -309,6 +309,7 @@ pub(crate) fn trace_meta(request: &RunRequest, target: &dyn TargetSpec) -> Trace
     TraceMeta {
         command: vec!["fsage".into(), "run".into(), workload, target.to_string()],
         seed: request.spec.seed().map(|s| s.0),
+        extra: [(SYSTEM.to_owned(), target.to_string())].into(),
         ..TraceMeta::default()
     }
 }

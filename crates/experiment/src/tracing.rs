@@ -12,11 +12,12 @@ use fsage_capture::{
     CaptureError, CaptureRequest, CaptureStart, CaptureSummary, Notice, What, capture,
 };
 use fsage_core::{Op, OpSink, PathTable, SinkError};
+use fsage_format::result::environment::TargetRecord;
 use fsage_format::trace::{
-    CPUS, REFERENCE_NS, TRACER_NS, TraceEnd, TraceError, TraceMeta, TraceWriter, path_text,
+    CPUS, REFERENCE_NS, SYSTEM, TRACER_NS, TraceEnd, TraceError, TraceMeta, TraceWriter, path_text,
 };
-use fsage_host::machine;
 use fsage_host::speed::Reference;
+use fsage_host::{machine, mounts};
 use rustix::fs::OFlags;
 
 use crate::validate::measure::Measured;
@@ -167,6 +168,11 @@ fn trace_meta(request: &CaptureRequest, start: &CaptureStart, beside: &Beside) -
     let cpus = fsage_host::thread::allowed_cpus().len();
     let mut extra = beside.extra.clone();
     extra.entry(CPUS.into()).or_insert_with(|| cpus.to_string());
+    let system = extra
+        .get(SYSTEM)
+        .cloned()
+        .or_else(|| system(&request.under));
+    extra.extend(system.map(|system| (SYSTEM.to_owned(), system)));
     if start.own_ns > 0 {
         extra.insert(TRACER_NS.into(), start.own_ns.to_string());
     }
@@ -185,6 +191,21 @@ fn trace_meta(request: &CaptureRequest, start: &CaptureStart, beside: &Beside) -
         extra,
         ..TraceMeta::default()
     }
+}
+
+/// The file system that holds these directories, if it is one.
+fn system(dirs: &[PathBuf]) -> Option<String> {
+    let mounts = mounts::all();
+    let holds = |dir: &PathBuf| {
+        let over = mounts.iter().filter(|mount| dir.starts_with(&mount.dir));
+        // Of those that are mounted over one another the last is seen.
+        over.max_by_key(|mount| mount.dir.as_os_str().len())
+    };
+    let mut held = dirs.iter().map(holds);
+    let first = held.next()??;
+    let source = first.source.display().to_string();
+    let is_one = held.all(|mount| mount.is_some_and(|mount| mount.dev == first.dev));
+    TargetRecord::mounted(&first.kind, &source).filter(|_| is_one)
 }
 
 fn trace_end(summary: &CaptureSummary, stop: &AtomicBool) -> TraceEnd {

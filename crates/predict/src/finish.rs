@@ -158,6 +158,7 @@ impl Predictor {
             targets,
             ranking,
             pairs,
+            context: (self.source.as_ref()).map(|(_, context)| context.record().clone()),
             warnings: self.warnings(),
         }
     }

@@ -20,6 +20,7 @@
 mod arm;
 pub mod caches;
 pub mod certainty;
+mod context;
 pub mod cost;
 mod drive;
 pub mod elapsed;
@@ -36,6 +37,7 @@ pub mod threads;
 pub mod whatif;
 pub mod writeback;
 
+pub use context::Context;
 pub use cost::{Machine, SystemVector};
 pub use fsage_cache::{Policy, Start, WriteBack};
 pub use namespace::{FileRecord, Scope};

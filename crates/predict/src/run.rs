@@ -6,6 +6,7 @@ use fsage_core::{Op, OpKind, OpSource, PathTable, SinkError, SourceError};
 
 use crate::caches::sync::SCATTERED;
 use crate::caches::{Sizes, Throttle, View};
+use crate::context::{Common, Context, Seen};
 use crate::cost::ledger::Latency;
 use crate::cost::{Charge, Ledger, Plan, SystemVector};
 use crate::drive::{self, Figures};
@@ -95,15 +96,18 @@ pub(crate) struct Target {
     pub ledger: Ledger,
     pub replay: Replay,
     pub view: usize,
+    /// Whether what the trace tells of its costs is used for it.
+    pub in_context: bool,
     /// Pages of a page cache that was not measured to its end.
     pub at_least_pages: Option<u64>,
 }
 
 impl Target {
-    /// The replay to the end of what was pushed.
+    /// The replay to the end of what was pushed. Where calls are dearer in this trace, so is what others wait for them.
     pub fn replayed(&self) -> Replay {
         let mut replay = self.replay.clone();
         replay.finish();
+        replay.scale_waits(|kind| self.ledger.corrected(kind));
         replay
     }
 }
@@ -141,6 +145,10 @@ pub struct Predictor {
     charges: Vec<Vec<Charge>>,
     resolved: Resolved,
     request: Vec<(MetricId, f64)>,
+    /// The system that the trace was made on, and what the trace tells of it.
+    pub(crate) source: Option<(Box<Target>, Context)>,
+    /// What is found out of it, where that is what this is for.
+    seen: Option<Seen>,
 }
 
 impl Predictor {
@@ -171,8 +179,45 @@ impl Predictor {
             event: Event::default(),
             resolved: Resolved::default(),
             request: Vec::new(),
+            source: None,
+            seen: None,
             options,
         }
+    }
+
+    /// Finds out what the trace tells of the costs of its calls, on the first of the systems, which it was made on:
+    /// [`Self::context`].
+    #[must_use]
+    pub fn learning(mut self) -> Self {
+        self.seen = Some(Seen::default());
+        self
+    }
+
+    /// What the trace tells, once all is pushed; `None` where the profile of the system that it was made on lacks
+    /// costs, or where nothing was to be found out. Of one that was learnt already, what it does there.
+    pub fn context(&self) -> Option<Context> {
+        let (seen, source) = self.seen.as_ref().zip(self.targets.first())?;
+        let before = self.source.as_ref().map(|(_, context)| context);
+        let whole = source.incomplete(0.0).is_none();
+        whole.then(|| seen.context(source, before))
+    }
+
+    /// Corrects costs by what the trace tells of them, on the system of `source`, which it was made on; those of the
+    /// system `but` are left as they are. Before the first operation.
+    #[must_use]
+    pub fn in_context(
+        mut self,
+        source: SystemVector,
+        context: Context,
+        but: Option<usize>,
+    ) -> Self {
+        let target = system(source, &mut self.views, &self.options);
+        self.charges.resize(self.views.len(), Vec::new());
+        self.source = Some((Box::new(target), context));
+        if let Some(target) = but.and_then(|index| self.targets.get_mut(index)) {
+            target.in_context = false;
+        }
+        self
     }
 
     /// Predicts each system with these what-if changes as well, in all stages; before the first
@@ -254,10 +299,30 @@ impl Predictor {
     /// Predicts one operation. Not inlined into crates that are made small.
     pub fn push(&mut self, op: &Op, paths: &PathTable) {
         self.resolve(op, paths);
-        for target in self.targets.iter_mut().chain(&mut self.changed) {
+        let common = self.common(op);
+        for (index, target) in self.targets.iter_mut().chain(&mut self.changed).enumerate() {
             let found = found(&self.views, &self.charges, target.view);
-            charge(target, op, &self.event, &self.resolved, found);
+            if let Some(seen) = self
+                .seen
+                .as_mut()
+                .filter(|_| index == 0 && self.resolved.charged)
+            {
+                let alone = target.ledger.alone(found.0, &target.plan);
+                seen.take(op.kind, op.latency_ns, &alone);
+            }
+            charge(target, op, (&self.event, common), &self.resolved, found);
         }
+    }
+
+    /// What the operation has in common with the system that the trace was made on.
+    #[inline]
+    fn common(&mut self, op: &Op) -> Common {
+        let Some((source, context)) = self.source.as_mut().filter(|_| self.resolved.charged) else {
+            return Common::NOTHING;
+        };
+        let (charges, _) = found(&self.views, &self.charges, source.view);
+        let there = source.ledger.alone(charges, &source.plan);
+        context.of(op.kind, there.total_ns)
     }
 
     /// Predicts one operation and says how.
@@ -268,9 +333,10 @@ impl Predictor {
         sink: &mut dyn AnnotationSink,
     ) -> Result<(), SinkError> {
         self.resolve(op, paths);
+        let common = self.common(op);
         for (index, target) in self.targets.iter_mut().enumerate() {
             let found = found(&self.views, &self.charges, target.view);
-            let latency = charge(target, op, &self.event, &self.resolved, found);
+            let latency = charge(target, op, (&self.event, common), &self.resolved, found);
             self.request.clear();
             if self.resolved.charged {
                 let slots = target.vector.slots();
@@ -289,13 +355,17 @@ impl Predictor {
                     .views
                     .get(target.view)
                     .map_or(Relation::Cached, View::relation),
-                predicted_latency_ns: latency,
+                predicted_latency_ns: if self.resolved.charged {
+                    latency.total_ns
+                } else {
+                    0.0
+                },
             };
             sink.annotate(index, op, paths, &annotation)?;
         }
         for target in &mut self.changed {
             let found = found(&self.views, &self.charges, target.view);
-            charge(target, op, &self.event, &self.resolved, found);
+            charge(target, op, (&self.event, common), &self.resolved, found);
         }
         Ok(())
     }
@@ -393,6 +463,7 @@ fn system(vector: SystemVector, views: &mut Vec<View>, options: &Options) -> Tar
         replay: Replay::new(&vector),
         vector,
         view,
+        in_context: true,
         at_least_pages,
     }
 }
@@ -408,23 +479,28 @@ fn found<'a>(
     (charges, views.get(view))
 }
 
-/// Stage 4 of one operation for one system; returns its latency in nanoseconds. An operation on
+/// Stage 4 of one operation for one system; returns its latency. An operation on
 /// another file system takes as long as it did.
 #[inline]
 fn charge(
     target: &mut Target,
     op: &Op,
-    event: &Event,
+    (event, common): (&Event, Common),
     resolved: &Resolved,
     (charges, view): (&[Charge], Option<&View>),
-) -> f64 {
+) -> Latency {
     let charged = resolved.charged;
     let place = match resolved.walks[0] {
         Some(walk) => walk.dir.0,
         None => resolved.node.map_or(u32::MAX, |ino| ino.0),
     };
     let latency = if charged {
-        target.ledger.charge(op.kind, charges, &target.plan)
+        let common = if target.in_context {
+            common
+        } else {
+            Common::NOTHING
+        };
+        target.ledger.charge(op.kind, charges, &target.plan, common)
     } else {
         Latency {
             total_ns: op.latency_ns.unwrap_or(0) as f64,
@@ -434,7 +510,7 @@ fn charge(
     target
         .replay
         .push(op, event, place, (latency, Wanted::of(view)), charged);
-    if charged { latency.total_ns } else { 0.0 }
+    latency
 }
 
 /// The largest that is not more, and at least 1.

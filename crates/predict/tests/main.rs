@@ -4,6 +4,7 @@
 mod blocks;
 mod calibration;
 mod common;
+mod context;
 mod processes;
 mod properties;
 mod states;

@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
-use fsage_experiment::predicting::{AnnotatedTrace, Request, predict, weigh_helps};
+use fsage_experiment::predicting::{
+    AnnotatedTrace, Request, TracedOn, learn, made_on, predict, tells_latencies, weigh_helps,
+};
 use fsage_experiment::running::RunRequest;
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::prediction::Prediction;
-use fsage_format::trace::TraceReader;
+use fsage_format::trace::{TraceMeta, TraceReader};
 use fsage_host::guard::GuardedDir;
 use fsage_predict::{AnnotationSink, Change, Options, Policy, Start};
 use fsage_report::table::elided;
@@ -75,6 +77,7 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
     let on = args.on.iter().map(|given| name_and_file(given).1);
     let reads = on.chain(args.trace.as_deref());
     let reads = reads.chain(args.snapshot.as_deref());
+    let reads = reads.chain(args.traced_on.as_deref().map(Path::new));
     let reads = reads.chain(made_from.iter().map(PathBuf::as_path));
     apart(reads, args.annotate.as_deref())?;
     let subject = subject(args, workload)?;
@@ -83,7 +86,7 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
     if let Some(path) = &args.snapshot {
         open_whole_snapshot(path, args.allow_lossy)?;
     }
-    let request = Request {
+    let mut request = Request {
         options: Options {
             policy: match args.cache {
                 CacheArg::Lru => Policy::Lru,
@@ -99,7 +102,14 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
         one_speed: true,
         snapshot: args.snapshot.as_deref(),
         changes: &changes,
+        traced_on: None,
     };
+    let there = traced_on(args, reader.meta(), &profiles)?;
+    let in_context = match &there {
+        Some(there) => learnt(&subject, &request, there)?,
+        None => None,
+    };
+    request.traced_on = in_context.as_ref();
     let mut annotated = args
         .annotate
         .as_deref()
@@ -129,6 +139,64 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
         out::text(&prediction::text(&result, args.details, out::width()))?;
     }
     Ok(exit_of(&result))
+}
+
+/// Where the trace was made, as far as that is known.
+enum There {
+    /// By what was asked for.
+    Given(SystemProfile),
+    /// By what the trace says.
+    Found(SystemProfile),
+}
+
+/// The system that the trace was made on.
+fn traced_on(
+    args: &PredictArgs,
+    meta: &TraceMeta,
+    profiles: &[SystemProfile],
+) -> Result<Option<There>> {
+    let Some(given) = args.traced_on.as_deref() else {
+        return Ok(made_on(meta, profiles).cloned().map(There::Found));
+    };
+    if given == "none" {
+        return Ok(None);
+    }
+    if !tells_latencies(meta) {
+        return Err(UsageError(format!(
+            "--traced-on: the latencies of this trace ({}) are not those of its calls alone: expected one that eBPF \
+             made (fsage trace as root) or fsage itself (fsage run --trace)",
+            meta.method
+        ))
+        .into());
+    }
+    let named = profiles.iter().find(|profile| profile.name == given);
+    let profile = match named {
+        Some(profile) => profile.clone(),
+        None => SystemProfile::load(Path::new(given)).context("read --traced-on")?,
+    };
+    Ok(Some(There::Given(profile)))
+}
+
+/// What the trace tells of its costs.
+fn learnt<'a>(
+    subject: &Subject,
+    request: &Request<'_>,
+    there: &'a There,
+) -> Result<Option<TracedOn<'a>>> {
+    let (There::Given(profile) | There::Found(profile)) = there;
+    let context = learn(&subject.path, request, profile)
+        .with_context(|| format!("predict {}", subject.name))?;
+    if context.is_none() && matches!(there, There::Given(_)) {
+        ui::note(&format!(
+            "{} lacks costs of what the trace does: nothing is corrected by what its calls took",
+            profile.name
+        ));
+    }
+    Ok(context.map(|context| TracedOn {
+        profile,
+        context,
+        but: None,
+    }))
 }
 
 /// Names the targets that are incomplete.

@@ -1,10 +1,11 @@
 //! From what was measured to what is said: predictions of every workload, pairs, judgement.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use fsage_core::{Op, OpKind, PathTable, SinkError};
 use fsage_format::profile::SystemProfile;
-use fsage_format::result::prediction::TargetPrediction;
+use fsage_format::result::prediction::{Prediction, TargetPrediction};
 use fsage_format::result::validation::{
     Distribution, EqualSpeed, NamedSpec, NamedTarget, NotPredicted, Pair, PairKind,
     VALIDATION_FORMAT, VALIDATION_VERSION, Validation,
@@ -20,7 +21,7 @@ use super::run::notes;
 use super::step::MeasuredRun;
 use crate::bench::marks::OTHERS_SHARE;
 use crate::plan::CacheState;
-use crate::predicting::{Request, predict, predict_at};
+use crate::predicting::{Request, TracedOn, learn, predict, predict_at};
 
 /// A profile of which more than one metric in so many is marked was disturbed.
 const MARKED_ONE_IN: usize = 20;
@@ -143,6 +144,7 @@ fn from_one_trace(
 ) -> Result<BTreeMap<usize, (Pair, Option<Pair>)>, ValidateError> {
     let mut pairs = BTreeMap::new();
     let name = &plan.workloads[workload];
+    let there = profiles.get(source).and_then(Option::as_ref);
     let (targets, profiles): (Vec<usize>, Vec<SystemProfile>) = profiles
         .iter()
         .enumerate()
@@ -161,50 +163,117 @@ fn from_one_trace(
         ));
         return Ok(pairs);
     }
-    let kept = trace_files(plan, source, workload);
-    let mut reader = TraceReader::open(&kept.trace)?;
-    let mut distributions = Distributions::new(profiles.len());
-    let request = Request {
-        options: Options {
-            start: start(plan),
-            ..Options::default()
-        },
-        profiles: &profiles,
-        one_speed: false,
-        snapshot: Some(&kept.snapshot),
-        changes: &[],
-    };
-    let prediction = predict(&mut reader, &request, Some(&mut distributions))?;
-    let speeds = speeds(found, workload, &targets).unwrap_or_default();
-    let mut equal = Vec::new();
-    if !speeds.is_empty() {
-        let mut reader = TraceReader::open(&kept.trace)?;
-        equal = predict_at(&mut reader, &request, &speeds)?.targets;
-    }
-    for warning in &prediction.warnings {
+    let made = predictions(
+        plan,
+        found,
+        (workload, source),
+        (&targets, &profiles),
+        there,
+    )?;
+    for warning in &made.raw.warnings {
         found.notes.push(format!("{name}: {warning}"));
     }
-    for (index, (&target, predicted)) in targets.iter().zip(&prediction.targets).enumerate() {
-        let runs = found.of(workload, target);
+    for (index, (&target, predicted)) in targets.iter().zip(&made.raw.targets).enumerate() {
+        let all = found.of(workload, target);
+        let corrected = target == source && made.raw.context.is_some();
+        let runs = if corrected { others(&all) } else { &all };
         if let Some(lacks) = &predicted.incomplete {
-            let alone = measured_alone(plan, (workload, target), &runs, &lacks.reason);
+            let alone = measured_alone(plan, (workload, target), runs, &lacks.reason);
             found.not_predicted.push(alone);
             continue;
         }
         let of = |predicted| {
-            let distributions = distributions.of(index);
-            pair(plan, (workload, target), &runs, predicted, distributions)
+            let distributions = made.distributions.of(index);
+            pair(plan, (workload, target), runs, predicted, distributions)
         };
-        let speed = speeds.get(index).copied();
+        let speed = made.speeds.get(index).copied();
         let profiled_ns = profiles.get(index).and_then(|p| p.measurement.reference_ns);
-        let made = both(
+        let judged = both(
             of(predicted),
-            equal.get(index).map(of),
+            made.equal.get(index).map(of),
             speed.zip(profiled_ns),
         );
-        pairs.insert(target, made);
+        pairs.insert(target, judged);
     }
     Ok(pairs)
+}
+
+/// What is predicted from one trace.
+struct Predictions {
+    /// As the machine was when it was profiled.
+    raw: Prediction,
+    /// At the speed that it had in the runs, where that is known: `speeds` for each target.
+    equal: Vec<TargetPrediction>,
+    speeds: Vec<u64>,
+    distributions: Distributions,
+}
+
+fn predictions(
+    plan: &ValidatePlan,
+    found: &Measurements,
+    (workload, source): (usize, usize),
+    (targets, profiles): (&[usize], &[SystemProfile]),
+    there: Option<&SystemProfile>,
+) -> Result<Predictions, ValidateError> {
+    let kept = trace_files(plan, source, workload);
+    let mut request = Request {
+        options: Options {
+            start: start(plan),
+            ..Options::default()
+        },
+        profiles,
+        one_speed: false,
+        snapshot: Some(&kept.snapshot),
+        changes: &[],
+        traced_on: None,
+    };
+    // A prediction that was corrected by a run says nothing when it is judged by that run.
+    let alone = found.of(workload, source).len() < 2;
+    let but = targets.iter().position(|&target| alone && target == source);
+    let traced_on = in_context(&kept.trace, &request, there, but)?;
+    request.traced_on = traced_on.as_ref();
+    let mut distributions = Distributions::new(profiles.len());
+    let mut reader = TraceReader::open(&kept.trace)?;
+    let raw = predict(&mut reader, &request, Some(&mut distributions))?;
+    let speeds = speeds(found, workload, targets).unwrap_or_default();
+    let equal = if speeds.is_empty() {
+        Vec::new()
+    } else {
+        let mut reader = TraceReader::open(&kept.trace)?;
+        predict_at(&mut reader, &request, &speeds)?.targets
+    };
+    Ok(Predictions {
+        raw,
+        equal,
+        speeds,
+        distributions,
+    })
+}
+
+/// What the trace tells of the costs of the others, where the system that it was made on is profiled.
+fn in_context<'a>(
+    trace: &Path,
+    request: &Request<'_>,
+    there: Option<&'a SystemProfile>,
+    but: Option<usize>,
+) -> Result<Option<TracedOn<'a>>, ValidateError> {
+    let Some(profile) = there else {
+        return Ok(None);
+    };
+    let context = learn(trace, request, profile)?;
+    Ok(context.map(|context| TracedOn {
+        profile,
+        context,
+        but,
+    }))
+}
+
+/// Runs without the first, which is the one that was traced; where it is the only one, that.
+fn others<'a, 'b>(runs: &'b [&'a MeasuredRun]) -> &'b [&'a MeasuredRun] {
+    match runs {
+        [_, others @ ..] if !others.is_empty() => others,
+        all => all,
+    }
 }
 
 /// The pair raw, with what it is at equal speed, and at equal speed; `speeds_ns` are those of the runs and of the

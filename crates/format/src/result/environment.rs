@@ -288,6 +288,24 @@ impl KernelRecord {
 }
 
 impl TargetRecord {
+    /// What a trace may call the file system that it was made on, if it is this one: the target as it was asked for
+    /// and, where fsage did not make the file system, its type and what is mounted.
+    pub fn systems(&self) -> Vec<String> {
+        let mounted = (!self.scratch).then(|| {
+            let (kind, source) = (self.file_system.as_ref()?, self.source.as_ref()?);
+            Self::mounted(kind, source)
+        });
+        std::iter::once(self.target.clone())
+            .chain(mounted.flatten())
+            .collect()
+    }
+
+    /// A file system by its type and what is mounted; `None` for a loop device, which is lent to the next one under
+    /// the same name.
+    pub fn mounted(kind: &str, source: &str) -> Option<String> {
+        (!source.starts_with("/dev/loop")).then(|| format!("{kind} from {source}"))
+    }
+
     /// Whether there is no device beneath it: nothing of it is ever cold.
     pub fn is_deviceless(&self) -> bool {
         self.in_memory || matches!(self.file_system.as_deref(), Some("tmpfs" | "ramfs"))

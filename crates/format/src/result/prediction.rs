@@ -38,8 +38,36 @@ pub struct Prediction {
     pub ranking: Vec<Ranked>,
     /// How sure the order of each pair of them is.
     pub pairs: Vec<PairRank>,
+    /// What the trace's own latencies told of the costs, where the profile of the system it was made on is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<ContextRecord>,
     /// What must be known of all of it.
     pub warnings: Vec<String>,
+}
+
+/// By what costs were corrected: calls in the trace, beside what the profile of the system it was made on says of them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ContextRecord {
+    /// The system that the trace was made on.
+    pub system: String,
+    /// Kinds of calls.
+    pub classes: Vec<ContextClass>,
+}
+
+/// Calls of one kind on the system that the trace was made on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ContextClass {
+    /// The kind of operation.
+    pub kind: String,
+    /// How many there were.
+    pub operations: u64,
+    /// What they took in the trace, nanoseconds.
+    pub measured_ns: f64,
+    /// What they are predicted to take there, waiting included, nanoseconds.
+    pub predicted_ns: f64,
+    /// By what the part of their cost is multiplied, on every system, that is not larger than on this one; nearer to 1
+    /// than measured by predicted, the more so of few calls.
+    pub factor: f64,
 }
 
 /// The prediction for one system.

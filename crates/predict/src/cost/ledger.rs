@@ -5,6 +5,7 @@ use fsage_core::OpKind;
 use super::plan::{Charge, Plan};
 use super::stem::Stem;
 use super::vector::{Slot, SystemVector};
+use crate::context::Common;
 
 /// The predicted latency of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -46,6 +47,8 @@ pub struct Ledger {
     at_device: Vec<bool>,
     request: Vec<(Slot, f64)>,
     total: Latency,
+    /// By kind of operation, nanoseconds: by the metrics alone, and as corrected.
+    corrected: Vec<(f64, f64)>,
 }
 
 impl Ledger {
@@ -70,12 +73,69 @@ impl Ledger {
             at_device: at_device.collect(),
             request: Vec::new(),
             total: Latency::default(),
+            corrected: vec![(0.0, 0.0); OpKind::ALL.len()],
         }
     }
 
-    /// Charges one operation; its request vector stays in [`Self::request`] until the next.
+    /// Charges one operation, corrected by what is common to it and the traced system; its request vector stays in
+    /// [`Self::request`] until the next.
     #[inline]
-    pub fn charge(&mut self, kind: OpKind, charges: &[Charge], plan: &Plan) -> Latency {
+    pub(crate) fn charge(
+        &mut self,
+        kind: OpKind,
+        charges: &[Charge],
+        plan: &Plan,
+        common: Common,
+    ) -> Latency {
+        let alone = self.ask(charges, plan);
+        let latency = self.correct(alone, common.scale(alone.total_ns));
+        if let Some(sums) = self.corrected.get_mut(kind as usize) {
+            sums.0 += alone.total_ns;
+            sums.1 += latency.total_ns;
+        }
+        let base = kind as usize * self.slots;
+        if let Some(row) = self.weights.get_mut(base..base + self.slots) {
+            for &(slot, weight) in &self.request {
+                if let Some(sum) = row.get_mut(slot.0 as usize) {
+                    *sum += weight;
+                }
+            }
+        }
+        if let Some(count) = self.counts.get_mut(kind as usize) {
+            *count += 1;
+        }
+        self.total.total_ns += latency.total_ns;
+        self.total.device_ns += latency.device_ns;
+        latency
+    }
+
+    /// What one operation would take, without adding it to anything.
+    #[inline]
+    pub(crate) fn alone(&mut self, charges: &[Charge], plan: &Plan) -> Latency {
+        self.ask(charges, plan)
+    }
+
+    /// Makes an operation so many times as long: in this trace its metrics are.
+    #[inline]
+    fn correct(&mut self, latency: Latency, scale: f64) -> Latency {
+        if scale == 1.0 {
+            return latency;
+        }
+        for part in &mut self.request {
+            part.1 *= scale;
+        }
+        // What is asked of the device stays: others wait for that, or do not.
+        let total_ns = latency.total_ns * scale;
+        Latency {
+            total_ns,
+            device_ns: latency.device_ns.min(total_ns),
+            ..latency
+        }
+    }
+
+    /// The request vector of one operation, and what it comes to.
+    #[inline]
+    fn ask(&mut self, charges: &[Charge], plan: &Plan) -> Latency {
         self.request.clear();
         let mut latency = Latency::default();
         for charge in charges {
@@ -96,26 +156,24 @@ impl Ledger {
                 }
             }
         }
-        let base = kind as usize * self.slots;
-        if let Some(row) = self.weights.get_mut(base..base + self.slots) {
-            for &(slot, weight) in &self.request {
-                let index = slot.0 as usize;
-                let (Some(sum), Some(&unit)) = (row.get_mut(index), self.unit_ns.get(index)) else {
-                    continue;
-                };
-                *sum += weight;
-                latency.total_ns += weight * unit;
-                if self.at_device.get(index) == Some(&true) {
-                    latency.device_ns += weight * unit;
-                }
+        for &(slot, weight) in &self.request {
+            let index = slot.0 as usize;
+            let Some(&unit) = self.unit_ns.get(index) else {
+                continue;
+            };
+            latency.total_ns += weight * unit;
+            if self.at_device.get(index) == Some(&true) {
+                latency.device_ns += weight * unit;
             }
         }
-        if let Some(count) = self.counts.get_mut(kind as usize) {
-            *count += 1;
-        }
-        self.total.total_ns += latency.total_ns;
-        self.total.device_ns += latency.device_ns;
         latency
+    }
+
+    /// How many times as long as by the metrics alone operations of a kind take.
+    pub(crate) fn corrected(&self, kind: OpKind) -> f64 {
+        let sums = self.corrected.get(kind as usize);
+        sums.filter(|sums| sums.0 > 0.0)
+            .map_or(1.0, |&(alone, corrected)| corrected / alone)
     }
 
     /// The request vector of the operation charged last.

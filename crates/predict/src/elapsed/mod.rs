@@ -128,6 +128,17 @@ impl Replay {
         self.schedule.finish();
     }
 
+    /// Operations of a kind waited so many times as long as was found; after [`Self::finish`].
+    pub(crate) fn scale_waits(&mut self, scale: impl Fn(OpKind) -> f64) {
+        for &kind in OpKind::ALL {
+            for waits in [&mut self.schedule.waits, &mut self.schedule.queued] {
+                if let Some(waited_ns) = waits.get_mut(kind as usize) {
+                    *waited_ns *= scale(kind);
+                }
+            }
+        }
+    }
+
     /// From the first operation's start to the last one's predicted end, in nanoseconds, 2^64 at the
     /// most; after [`Self::finish`].
     pub fn elapsed_ns(&self) -> f64 {

@@ -1,6 +1,8 @@
 //! All that is known of a prediction, system by system.
 
-use fsage_format::result::prediction::{CacheUse, MetricShare, Prediction, TargetPrediction};
+use fsage_format::result::prediction::{
+    CacheUse, ContextClass, ContextRecord, MetricShare, Prediction, TargetPrediction,
+};
 
 use super::{is_disturbed, probability, range, time};
 use crate::page::Page;
@@ -38,6 +40,14 @@ pub fn details(result: &Prediction, width: u16) -> String {
             page.say(format!("warning: {warning}"));
         }
     }
+    if let Some(context) = &result.context {
+        page.title(format!(
+            "what calls took on {}, where they were traced",
+            context.system
+        ));
+        page.blank();
+        page.table(&corrected(context, width));
+    }
     if !result.pairs.is_empty() {
         page.title("the order of each two, by elapsed time");
         page.blank();
@@ -47,6 +57,38 @@ pub fn details(result: &Prediction, width: u16) -> String {
         page.say(format!("warning: {warning}"));
     }
     page.finish()
+}
+
+/// Classes of calls that are not told of hold less than this share of the time.
+const CLASS_SAID: f64 = 0.01;
+
+fn corrected(context: &ContextRecord, width: u16) -> TextTable {
+    let mut table = TextTable::new(
+        &[
+            ("operation", Align::Left),
+            ("count", Align::Right),
+            ("as traced", Align::Right),
+            ("by its profile", Align::Right),
+            ("costs are taken", Align::Right),
+        ],
+        width,
+    );
+    let mut classes: Vec<&ContextClass> = context.classes.iter().collect();
+    classes.sort_by(|a, b| b.measured_ns.total_cmp(&a.measured_ns));
+    let all: f64 = classes.iter().map(|class| class.measured_ns).sum();
+    for class in classes {
+        if class.measured_ns.max(class.predicted_ns) < CLASS_SAID * all {
+            continue;
+        }
+        table.row([
+            class.kind.clone(),
+            count(class.operations),
+            time(class.measured_ns),
+            time(class.predicted_ns),
+            format!("x{:.2}", class.factor),
+        ]);
+    }
+    table
 }
 
 fn incomplete(target: &TargetPrediction, page: &mut Page) {

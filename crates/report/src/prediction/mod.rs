@@ -410,6 +410,11 @@ fn more(result: &Prediction, brief: Brief, page: &mut Page) {
     // Where there is no room the details alone have it.
     if brief < Brief::Worst {
         last.extend(start(&result.start));
+        let context = result.context.as_ref();
+        last.extend(context.map(|context| {
+            let system = &context.system;
+            format!("Costs are corrected by what the trace's calls took on {system}.")
+        }));
     }
     if !last.is_empty() {
         page.say(last.join(" "));

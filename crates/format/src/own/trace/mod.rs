@@ -40,5 +40,9 @@ pub const REFERENCE_NS: &str = "reference_ns";
 /// The entry that says what the tracer itself takes of each call, nanoseconds; every latency is without it.
 pub const TRACER_NS: &str = "tracer_ns";
 
+/// The entry that says on which file system it was made: one of what
+/// [`TargetRecord::systems`](crate::result::environment::TargetRecord::systems) says of it.
+pub const SYSTEM: &str = "system";
+
 /// The entry that says that everything was kept on one CPU.
 pub const ONE_CPU: &str = "one_cpu";

@@ -1,0 +1,158 @@
+//! What a trace tells of the costs of its calls, on the system that it was made on, corrects them elsewhere.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use crate::common;
+
+use common::{Script, everything};
+use fsage_core::OpKind;
+use fsage_predict::{Context, Options, Predictor, SystemVector};
+
+/// A file that is asked for its attributes and read again and again; every call took so many times what it costs on
+/// [`everything`].
+fn script(slower: f64) -> Script {
+    let mut script = Script::default();
+    script.open("/d/f", 0o102, 3);
+    script.data(OpKind::Write, 3, 0, 4096);
+    for _ in 0..2000 {
+        script.name(OpKind::Stat, "/d/f");
+        script.data(OpKind::Read, 3, 0, 4096);
+    }
+    let alone = alone(everything(), &script);
+    for (op, ns) in script.ops.iter_mut().zip(alone) {
+        op.latency_ns = Some((ns * slower).round() as u64);
+    }
+    script
+}
+
+/// What each call takes on a system, in nanoseconds.
+fn alone(system: SystemVector, script: &Script) -> Vec<f64> {
+    let mut notes = common::Notes::default();
+    let mut predictor = Predictor::new(Options::default(), vec![system]);
+    for op in &script.ops {
+        predictor
+            .push_annotated(op, &script.paths, &mut notes)
+            .unwrap();
+    }
+    notes.0.into_iter().map(|note| note.1).collect()
+}
+
+/// So many times as slow in everything.
+fn slow(times: f64) -> SystemVector {
+    let mut system = everything();
+    system.reference_ns = Some(1_000_000);
+    system.machine.in_memory = true;
+    system.at_speed((1e6 * times) as u64);
+    system
+}
+
+fn learnt(script: &Script, on: &SystemVector) -> Option<Context> {
+    let mut context = None;
+    for _ in 0..2 {
+        let mut predictor = Predictor::new(Options::default(), vec![on.clone()]).learning();
+        if let Some(before) = context.take() {
+            predictor = predictor.in_context(on.clone(), before, None);
+        }
+        predictor.push_all(&script.ops, &script.paths);
+        context = predictor.context();
+    }
+    context
+}
+
+fn total_ns(script: &Script, on: &SystemVector, context: Option<(&SystemVector, &Context)>) -> f64 {
+    let mut predictor = Predictor::new(Options::default(), vec![on.clone()]);
+    if let Some((source, context)) = context {
+        predictor = predictor.in_context(source.clone(), context.clone(), None);
+    }
+    predictor.push_all(&script.ops, &script.paths);
+    let made = predictor.finish();
+    assert_eq!(made.context.is_some(), context.is_some());
+    let target = &made.targets[0];
+    let kinds: f64 = target.kinds.iter().map(|kind| kind.latency_ns).sum();
+    let total = target.latency_total_ns.unwrap();
+    assert!(
+        (kinds - total).abs() < 1e-6 * total,
+        "the kinds are the whole"
+    );
+    let metrics: f64 = target.metrics.iter().map(|metric| metric.time_ns).sum();
+    assert!(
+        (metrics + target.waiting_ns - total).abs() < 1e-6 * total,
+        "and so are the metrics"
+    );
+    total
+}
+
+#[test]
+fn calls_that_took_longer_than_their_profile_says_do_so_everywhere() {
+    // Latencies are whole nanoseconds: costs are hundreds of them.
+    let source = slow(200.0);
+    let script = script(300.0);
+    let context = learnt(&script, &source).unwrap();
+    let stat = (context.record().classes.iter()).find(|class| class.kind == "stat");
+    let stat = stat.unwrap();
+    assert_eq!(stat.operations, 2000);
+    assert!(
+        (stat.measured_ns / stat.predicted_ns - 1.5).abs() < 0.01,
+        "{stat:?}"
+    );
+    assert!(
+        stat.factor > 1.2 && stat.factor < 1.5,
+        "less is carried over than was seen: {stat:?}"
+    );
+    let ratio = |on: &SystemVector| {
+        total_ns(&script, on, Some((&source, &context))) / total_ns(&script, on, None)
+    };
+    let (there, faster, slower) = (ratio(&source), ratio(&slow(20.0)), ratio(&slow(20_000.0)));
+    assert!((there - stat.factor).abs() < 0.02, "{there}");
+    assert!(
+        (faster - stat.factor).abs() < 0.02,
+        "all of a smaller cost: {faster}"
+    );
+    assert!(
+        slower > 1.0 && slower < 1.01,
+        "of a larger one what is as large: {slower}"
+    );
+}
+
+#[test]
+fn what_the_profile_says_rightly_is_left_as_it_is() {
+    let source = slow(200.0);
+    let script = script(200.0);
+    let context = learnt(&script, &source).unwrap();
+    for class in &context.record().classes {
+        assert!((class.factor - 1.0).abs() < 0.01, "{class:?}");
+    }
+}
+
+#[test]
+fn nothing_is_learnt_from_what_has_no_latencies_or_no_costs() {
+    let source = slow(200.0);
+    let mut script = script(300.0);
+    let lacking = common::system("lacking", &[("STAT", 200.0)]);
+    assert_eq!(
+        learnt(&script, &lacking),
+        None,
+        "its total would be of a part of the calls"
+    );
+    for op in &mut script.ops {
+        op.latency_ns = None;
+    }
+    let context = learnt(&script, &source).unwrap();
+    assert!(context.record().classes.is_empty(), "{context:?}");
+}
+
+#[test]
+fn the_system_that_is_judged_by_the_trace_is_not_corrected_by_it() {
+    let source = slow(200.0);
+    let script = script(300.0);
+    let context = learnt(&script, &source).unwrap();
+    let systems = vec![source.clone(), source.clone()];
+    let mut predictor =
+        Predictor::new(Options::default(), systems).in_context(source.clone(), context, Some(0));
+    predictor.push_all(&script.ops, &script.paths);
+    let made = predictor.finish();
+    let total = |index: usize| made.targets[index].latency_total_ns.unwrap();
+    let plain = total_ns(&script, &source, None);
+    assert!((total(0) - plain).abs() < 1e-6 * plain);
+    assert!(total(1) > 1.2 * plain);
+}
