@@ -6,10 +6,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use fsage_host::cleanup::{self, Cleanup};
 use fsage_host::signals;
 use fsage_report::{page, plain, units};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
+use crate::line::Line;
 use crate::out;
 
 /// Without a terminal, a long command says this often where it is.
@@ -52,8 +54,31 @@ pub fn page(text: &str) {
     put(text);
 }
 
+/// The columns of the terminal that stderr is.
+pub fn columns() -> Option<u16> {
+    out::columns(std::io::stderr())
+}
+
+/// Writes what a bar is drawn with; what it shows is plain already.
+pub fn draw(text: &str) -> std::io::Result<()> {
+    std::io::stderr().lock().write_all(text.as_bytes())
+}
+
+/// The bar that is on the terminal.
+static ON_TERMINAL: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+fn on_terminal() -> MutexGuard<'static, Option<ProgressBar>> {
+    ON_TERMINAL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn put(text: &str) {
-    drop(std::io::stderr().lock().write_all(text.as_bytes()));
+    let write = || drop(std::io::stderr().lock().write_all(text.as_bytes()));
+    let bar = on_terminal().clone();
+    match bar {
+        // Above it.
+        Some(bar) => bar.suspend(write),
+        None => write(),
+    }
 }
 
 /// A line as a terminal can show it, broken between words and set in from its second line on; anywhere else
@@ -129,11 +154,20 @@ fn fitted(text: &str, columns: usize) -> String {
     }
 }
 
+/// A bar on a terminal, and what is left.
+#[derive(Debug)]
+pub struct Bar {
+    bar: ProgressBar,
+    left: Left,
+    /// Clears it, also where a second signal ends this process.
+    _clear: Cleanup,
+}
+
 /// Progress of a long command: a bar on a terminal, a line now and then elsewhere, nothing if it is to be quiet.
 #[derive(Debug)]
 pub enum Progress {
-    /// A bar, and what is left.
-    Bar(ProgressBar, Left),
+    /// A bar.
+    Bar(Bar),
     /// Lines.
     Lines(Lines),
     /// Nothing.
@@ -149,7 +183,8 @@ impl Progress {
         if !std::io::stderr().is_terminal() {
             return Self::Lines(Lines::start(EVERY, first));
         }
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(8));
+        let line = ProgressDrawTarget::term_like_with_hz(Box::<Line>::default(), 8);
+        let bar = ProgressBar::with_draw_target(Some(total), line);
         // A template that does not parse would leave the default bar, which is no worse.
         let left = Left::default();
         if let Some(style) = style("{elapsed:>5} {bar:24} {pos}/{len} {wide_msg} {left}", &left) {
@@ -157,13 +192,23 @@ impl Progress {
         }
         bar.set_message(first.to_owned());
         bar.enable_steady_tick(Duration::from_millis(250));
-        Self::Bar(bar, left)
+        *on_terminal() = Some(bar.clone());
+        let shown = bar.clone();
+        let clear = cleanup::register(move || {
+            *on_terminal() = None;
+            shown.finish_and_clear();
+        });
+        Self::Bar(Bar {
+            bar,
+            left,
+            _clear: clear,
+        })
     }
 
     /// Progress of what nobody knows the steps of: how long it has lasted, and what is done.
     pub fn doing(first: &str) -> Self {
         let progress = Self::new(1, first);
-        if let Self::Bar(bar, left) = &progress
+        if let Self::Bar(Bar { bar, left, .. }) = &progress
             && let Some(style) = style("{elapsed:>5} {spinner} {wide_msg} {left}", left)
         {
             bar.set_style(style);
@@ -175,7 +220,7 @@ impl Progress {
     pub fn goes_on(&self, what: &str) {
         let text = format!("{} …", plain::plain(what));
         match self {
-            Self::Bar(bar, _) => bar.set_message(text),
+            Self::Bar(Bar { bar, .. }) => bar.set_message(text),
             Self::Lines(lines) => {
                 line(&text);
                 lines.set(text, None);
@@ -188,7 +233,9 @@ impl Progress {
     pub fn set(&self, done: u64, total: u64, message: &str, remaining_s: Option<f64>) {
         let message = plain::plain(message.trim_end_matches([' ', ':'])).into_owned();
         match self {
-            Self::Bar(bar, shown) => {
+            Self::Bar(Bar {
+                bar, left: shown, ..
+            }) => {
                 bar.set_length(total);
                 bar.set_position(done);
                 let left = remaining_s.map(left).unwrap_or_default();
@@ -209,9 +256,8 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         match self {
-            Self::Bar(bar, _) => bar.finish_and_clear(),
             Self::Lines(lines) => lines.end(),
-            Self::Quiet => {}
+            Self::Bar(_) | Self::Quiet => {}
         }
     }
 }
