@@ -155,9 +155,10 @@ impl Doing {
     /// In a line with so many columns for it: what is done now, as far as it fits, and at the end how much is left, or that
     /// it ends.
     fn line(&self, columns: usize, ends: bool) -> String {
-        let left = match ends {
-            true => ENDING.to_owned(),
-            false => self.remaining.words(self.told.elapsed().as_secs_f64()),
+        let left = if ends {
+            ENDING.to_owned()
+        } else {
+            self.remaining.words(self.told.elapsed().as_secs_f64())
         };
         let room = columns.saturating_sub(page::columns(&left) + 1);
         let message = fitted(&self.message, room);

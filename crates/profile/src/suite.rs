@@ -169,6 +169,7 @@ fn measure(
     let mut rate = Rate::new(time_ns - kept_ns);
     let mut found = Vec::new();
     for (done, procedure) in taken.iter().enumerate() {
+        let begun_ns = lab.clock.now_ns();
         let end_ns = make_room(lab, all_ns);
         let now = lab.clock.now_ns();
         let left_ns = end_ns.saturating_sub(kept_ns).saturating_sub(now);
@@ -183,10 +184,22 @@ fn measure(
         });
         shares -= own;
         let disturbance = run_one(lab, procedure, own_ns, end_ns);
-        rate.done(own, lab.clock.now_ns().saturating_sub(now));
+        rate.done(own, lab.clock.now_ns().saturating_sub(begun_ns));
         found.push((*procedure, own_ns, disturbance));
     }
-    // What is only done in time that is left over is no step.
+    let groups = (taken.as_slice(), left_out.as_slice());
+    with_time_left(lab, groups, &mut found, (all_ns, &share), progress);
+    finish(lab, found)
+}
+
+/// What is only done in time that is left over, and so is no step; then says that all is removed.
+fn with_time_left(
+    lab: &mut Lab<'_>,
+    (taken, left_out): (&[&'static Procedure], &[&'static Procedure]),
+    found: &mut Vec<(&'static Procedure, u64, Disturbance)>,
+    (all_ns, share): (u64, &dyn Fn(&Procedure) -> u64),
+    progress: &mut dyn FnMut(Progress<'_>),
+) {
     let mut more = |metric: &'static str, own_ns: u64, eta_ns: u64| {
         progress(Progress {
             done: taken.len(),
@@ -199,21 +212,14 @@ fn measure(
             },
         });
     };
-    again(
-        lab,
-        (&taken, &left_out),
-        &mut found,
-        (all_ns, &share),
-        &mut more,
-    );
-    repeat(lab, &mut found, all_ns, &mut more);
+    again(lab, (taken, left_out), found, (all_ns, share), &mut more);
+    repeat(lab, found, all_ns, &mut more);
     let removal_ns = if lab.own_device {
         0
     } else {
         lab.costs.clean_up_ns()
     };
     more("removing what was made", removal_ns, removal_ns);
-    finish(lab, found)
 }
 
 /// Tells what is begun in time that is left over: its name, what it has for itself, and what is left in all.

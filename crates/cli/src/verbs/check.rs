@@ -90,12 +90,11 @@ pub(super) fn format_of(path: &Path) -> Result<(PathBuf, String)> {
     }
     let bytes = bounded::read_document(&file, "a result of fsage bench, run or validate (JSON)")?;
     let head: Head = serde_json::from_slice(&bytes).map_err(|e| {
-        let problem = match e.is_eof() {
-            true => format!(
-                "the file ends in the middle of its JSON, after {} bytes: it was cut",
-                bytes.len()
-            ),
-            false => e.to_string(),
+        let problem = if e.is_eof() {
+            let length = bytes.len();
+            format!("the file ends in the middle of its JSON, after {length} bytes: it was cut")
+        } else {
+            e.to_string()
         };
         FormatError::corrupt(&file, format!("line {}", e.line()), problem)
     })?;

@@ -65,9 +65,10 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         one_cpu.as_ref(),
         &mut |step| {
             let (done, total) = (step.done as u64, step.total as u64);
-            let remaining = match is_real {
-                true => ui::Remaining::Of(step.left),
-                false => ui::Remaining::Unknown,
+            let remaining = if is_real {
+                ui::Remaining::Of(step.left)
+            } else {
+                ui::Remaining::Unknown
             };
             progress.set(done, total, step.metric, remaining);
         },

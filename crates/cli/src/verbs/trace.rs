@@ -110,9 +110,10 @@ fn notice(reported: &Notice<'_>, is_command: bool) {
         )),
         Notice::Broken { why, ends } => ui::line(&format!(
             "{}; {}",
-            match why.ends_with(&ReaderGone.to_string()) {
-                true => "nobody reads the trace any more".to_owned(),
-                false => format!("the capture cannot go on: failed to {why}"),
+            if why.ends_with(&ReaderGone.to_string()) {
+                "nobody reads the trace any more".to_owned()
+            } else {
+                format!("the capture cannot go on: failed to {why}")
             },
             match (ends, is_command) {
                 (true, _) => "the command is ended (with --keep-running it would go on untraced)",
