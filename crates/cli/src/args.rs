@@ -109,7 +109,7 @@ pub enum Verb {
     Bench(BenchArgs),
     /// Hold configurations of experiments against each other, with intervals and tests
     Compare(CompareArgs),
-    /// Say what a result lacks of what the field's guidelines ask
+    /// Check how a benchmark was made: what its result lacks of what the field's guidelines ask
     Check(CheckArgs),
     /// Emulated disks: their models, and one served in real time
     Disk(DiskArgs),

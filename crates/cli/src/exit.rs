@@ -7,6 +7,7 @@ use fsage_core::TargetError;
 use fsage_experiment::engine::ExperimentError;
 use fsage_experiment::profiling::ProfilingError;
 use fsage_experiment::tracing::TracingError;
+use fsage_format::whole::ReaderGone;
 use fsage_host::HostError;
 
 /// How fsage ends; documented in `fsage --help`.
@@ -51,9 +52,9 @@ pub struct UsageError(pub String);
 #[error("finish: interrupted")]
 pub struct Interrupted;
 
-/// Prints an error with its causes and, where there is one, a hint. A closed stdout is no error.
+/// Prints an error with its causes and, where there is one, a hint. That a reader has enough is no error.
 pub fn report(error: &anyhow::Error) -> Exit {
-    if is_broken_pipe(error) {
+    if error.chain().any(ReaderGone::is_cause) {
         return Exit::Done;
     }
     if matches!(error.downcast_ref(), Some(ExperimentError::Interrupted))
@@ -133,14 +134,6 @@ fn is_stopped(error: &anyhow::Error) -> bool {
         io.is_some_and(|e| e.kind() == std::io::ErrorKind::Interrupted)
     };
     fsage_host::signals::exit_code().is_some() && error.chain().any(is_its)
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause
-            .downcast_ref::<crate::out::OutError>()
-            .is_some_and(|e| e.0.kind() == std::io::ErrorKind::BrokenPipe)
-    })
 }
 
 /// What the user can do about it. Errors that are told as their cause hide it from the chain.

@@ -1,4 +1,7 @@
 //! Stdout: data only, complete or not at all. Nothing that a terminal would act on gets out.
+//!
+//! A reader who closes it has what was wanted. A result is done all the same, and its verb ends as it would have; what
+//! comes piece by piece ends there, with an error that [`crate::exit::report`] knows to be none.
 
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -8,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fsage_format::result::{Document, Printed};
+use fsage_format::whole::{ReaderGone, Whole};
 use fsage_report::plain;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -18,7 +22,9 @@ use crate::exit::{Interrupted, UsageError};
 /// Stdout could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("write to stdout: {0}")]
-pub struct OutError(pub std::io::Error);
+pub struct OutError(#[source] pub std::io::Error);
+
+const STDOUT: &str = "/dev/stdout";
 
 /// Where a result goes besides what is shown: the file, and whether stdout is to have it as JSON, and nothing
 /// else. `-` is stdout.
@@ -46,7 +52,7 @@ pub fn file(output: &Path, json: bool, stop: &AtomicBool) -> anyhow::Result<Path
         )
         .into());
     }
-    Ok(PathBuf::from("/dev/stdout"))
+    Ok(PathBuf::from(STDOUT))
 }
 
 /// What a file that a verb writes is called in messages.
@@ -93,23 +99,42 @@ pub fn wait_for_reader(output: &Path, stop: &AtomicBool) -> Result<(), Interrupt
 }
 
 /// Stdout for a file's own bytes, where `-o -` asks for them.
-pub fn data() -> impl Write {
-    std::io::stdout().lock()
+pub fn data() -> std::io::Result<impl Write> {
+    Whole::create(Path::new(STDOUT))
 }
 
 /// Writes a page. What is not printable is written out, whatever file it came from.
 pub fn text(text: &str) -> Result<(), OutError> {
+    enough(page(text))
+}
+
+/// The same with a page of which others follow: fails where nobody reads them.
+pub fn page(text: &str) -> Result<(), OutError> {
     raw(&plain::lines(text))
+}
+
+/// Whoever reads no further has what was wanted of a result.
+fn enough(written: Result<(), OutError>) -> Result<(), OutError> {
+    match written {
+        Err(OutError(error)) if ReaderGone::is_cause(&error) => Ok(()),
+        other => other,
+    }
 }
 
 /// Writes a document that has the fields `format` and `version` as indented JSON.
 pub fn json<T: Serialize>(value: &T) -> anyhow::Result<()> {
     let mut body = serde_json::to_string_pretty(value)?;
     body.push('\n');
-    Ok(json_lines(&body)?)
+    Ok(enough(json_lines(&body))?)
 }
 
-/// Writes JSON that is text already, ending with a line feed.
+/// The same in one line, for what is large.
+pub fn compact<T: Serialize>(value: &T) -> anyhow::Result<()> {
+    let body = serde_json::to_string(value)? + "\n";
+    Ok(enough(json_lines(&body))?)
+}
+
+/// Writes JSON that is text already, ending with a line feed, of which more may follow: fails where nobody reads it.
 pub fn json_lines(body: &str) -> Result<(), OutError> {
     raw(&plain::json(body))
 }
@@ -119,7 +144,7 @@ fn raw(text: &str) -> Result<(), OutError> {
     stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush())
-        .map_err(OutError)
+        .map_err(|error| OutError(ReaderGone::told(error)))
 }
 
 /// Writes a document with the fields `format` and `version` before its own.

@@ -6,10 +6,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use fsage_host::cleanup::{self, Cleanup};
 use fsage_host::signals;
 use fsage_report::{page, plain, units};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
+use crate::line::Line;
 use crate::out;
 
 /// Without a terminal, a long command says this often where it is.
@@ -52,8 +54,31 @@ pub fn page(text: &str) {
     put(text);
 }
 
+/// The columns of the terminal that stderr is.
+pub fn columns() -> Option<u16> {
+    out::columns(std::io::stderr())
+}
+
+/// Writes what a bar is drawn with; what it shows is plain already.
+pub fn draw(text: &str) -> std::io::Result<()> {
+    std::io::stderr().lock().write_all(text.as_bytes())
+}
+
+/// The bar that is on the terminal.
+static ON_TERMINAL: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+fn on_terminal() -> MutexGuard<'static, Option<ProgressBar>> {
+    ON_TERMINAL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn put(text: &str) {
-    drop(std::io::stderr().lock().write_all(text.as_bytes()));
+    let write = || drop(std::io::stderr().lock().write_all(text.as_bytes()));
+    let bar = on_terminal().clone();
+    match bar {
+        // Above it.
+        Some(bar) => bar.suspend(write),
+        None => write(),
+    }
 }
 
 /// A line as a terminal can show it, broken between words and set in from its second line on; anywhere else
@@ -71,8 +96,10 @@ fn broken(text: &str, indent: &str) -> String {
     format!("{before}{}\n", wrapped.join(&format!("\n{before}  ")))
 }
 
-/// Columns of a bar beside the numbers and words after it.
-const BAR_COLUMNS: usize = 6 + 1 + 24 + 1 + 1 + 1;
+/// Columns of a line of progress before what is done now: the time, and the bar and its blanks.
+const BAR_COLUMNS: usize = 6 + 1 + 24 + 1 + 1;
+/// The same with a spinner.
+const SPINNER_COLUMNS: usize = 6 + 1 + 1 + 1;
 
 fn left(remaining_s: f64) -> String {
     if remaining_s < 0.5 {
@@ -81,31 +108,95 @@ fn left(remaining_s: f64) -> String {
     format!("about {} left", units::duration(remaining_s.round() * 1e9))
 }
 
+/// What is still to come, as it was last told.
+#[derive(Debug, Clone, Copy)]
+pub enum Remaining {
+    /// Nobody knows.
+    Unknown,
+    /// Seconds, until something else is told.
+    Seconds(f64),
+    /// Of a measurement whose procedures have their time.
+    Of(fsage_profile::Left),
+}
+
+impl From<Option<f64>> for Remaining {
+    fn from(seconds: Option<f64>) -> Self {
+        seconds.map_or(Self::Unknown, Self::Seconds)
+    }
+}
+
+impl Remaining {
+    /// In words, so many seconds after it was told; nothing where nobody knows.
+    fn words(self, since_s: f64) -> String {
+        match self {
+            Self::Unknown => String::new(),
+            Self::Seconds(s) => left(s),
+            Self::Of(of) => match of.after(since_s) {
+                (s, true) => format!("behind, {}", left(s)),
+                (s, false) => left(s),
+            },
+        }
+    }
+}
+
 /// What stands at the end of a bar once a signal has come: what was begun is still finished and removed.
 const ENDING: &str = "interrupted, ending";
 
-/// How much is left, or that it ends. A bar asks for it whenever it is drawn, and so also in a long step.
-fn how_far(bar: &Left, stop: &AtomicBool) -> String {
-    if stop.load(Ordering::Relaxed) {
-        return ENDING.to_owned();
-    }
-    bar.lock().unwrap_or_else(PoisonError::into_inner).clone()
+/// What a bar shows behind its numbers.
+#[derive(Debug)]
+pub struct Doing {
+    message: String,
+    /// What is left, and when that was told.
+    remaining: Remaining,
+    told: Instant,
 }
 
-/// Words for what is left, as they were last set.
-type Left = Arc<Mutex<String>>;
+impl Doing {
+    /// In a line with so many columns for it: what is done now, as far as it fits, and at the end how much is left, or that
+    /// it ends.
+    fn line(&self, columns: usize, ends: bool) -> String {
+        let left = if ends {
+            ENDING.to_owned()
+        } else {
+            self.remaining.words(self.told.elapsed().as_secs_f64())
+        };
+        let room = columns.saturating_sub(page::columns(&left) + 1);
+        let message = fitted(&self.message, room);
+        let blanks = room.saturating_sub(page::columns(&message)) + 1;
+        format!("{message}{}{left}", " ".repeat(blanks))
+    }
+}
 
-/// A template whose `{left}` is [`how_far`].
-fn style(template: &str, left: &Left) -> Option<ProgressStyle> {
-    let (left, stop) = (Arc::clone(left), signals::stop_flag());
+/// What is shown behind a bar's numbers, which asks for it whenever it is drawn, and so also in a long step.
+type Shown = Arc<Mutex<Doing>>;
+
+fn shown(shown: &Shown) -> MutexGuard<'_, Doing> {
+    shown.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A template whose `{doing}` is what is shown in the columns that `before` leaves.
+fn style(
+    template: &str,
+    doing: &Shown,
+    before: fn(&ProgressState) -> usize,
+) -> Option<ProgressStyle> {
+    let (doing, stop) = (Arc::clone(doing), signals::stop_flag());
     let style = ProgressStyle::with_template(template).ok()?;
     Some(style.with_key(
-        "left",
-        move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+        "doing",
+        move |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            let columns = out::columns(std::io::stderr()).map_or(80, usize::from);
+            let columns = columns.saturating_sub(before(state));
+            let ends = stop.load(Ordering::Relaxed);
             // A word that is not shown is nobody's concern.
-            let _ = out.write_str(&how_far(&left, &stop));
+            let _ = out.write_str(&shown(&doing).line(columns, ends));
         },
     ))
+}
+
+/// Columns that a bar with its numbers has.
+fn before_bar(state: &ProgressState) -> usize {
+    BAR_COLUMNS + format!("{}/{}", state.pos(), state.len().unwrap_or(0)).len()
 }
 
 /// As many of the words as there are columns for, and a sign that there are more.
@@ -129,11 +220,20 @@ fn fitted(text: &str, columns: usize) -> String {
     }
 }
 
+/// A bar on a terminal.
+#[derive(Debug)]
+pub struct Bar {
+    bar: ProgressBar,
+    doing: Shown,
+    /// Clears it, also where a second signal ends this process.
+    _clear: Cleanup,
+}
+
 /// Progress of a long command: a bar on a terminal, a line now and then elsewhere, nothing if it is to be quiet.
 #[derive(Debug)]
 pub enum Progress {
-    /// A bar, and what is left.
-    Bar(ProgressBar, Left),
+    /// A bar.
+    Bar(Bar),
     /// Lines.
     Lines(Lines),
     /// Nothing.
@@ -149,22 +249,40 @@ impl Progress {
         if !std::io::stderr().is_terminal() {
             return Self::Lines(Lines::start(EVERY, first));
         }
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(8));
+        let line = ProgressDrawTarget::term_like_with_hz(Box::<Line>::default(), 8);
+        let bar = ProgressBar::with_draw_target(Some(total), line);
+        let doing = Arc::new(Mutex::new(Doing {
+            message: first.to_owned(),
+            remaining: Remaining::Unknown,
+            told: Instant::now(),
+        }));
         // A template that does not parse would leave the default bar, which is no worse.
-        let left = Left::default();
-        if let Some(style) = style("{elapsed:>5} {bar:24} {pos}/{len} {wide_msg} {left}", &left) {
+        if let Some(style) = style(
+            "{elapsed:>5} {bar:24} {pos}/{len} {doing}",
+            &doing,
+            before_bar,
+        ) {
             bar.set_style(style);
         }
-        bar.set_message(first.to_owned());
         bar.enable_steady_tick(Duration::from_millis(250));
-        Self::Bar(bar, left)
+        *on_terminal() = Some(bar.clone());
+        let shown = bar.clone();
+        let clear = cleanup::register(move || {
+            *on_terminal() = None;
+            shown.finish_and_clear();
+        });
+        Self::Bar(Bar {
+            bar,
+            doing,
+            _clear: clear,
+        })
     }
 
     /// Progress of what nobody knows the steps of: how long it has lasted, and what is done.
     pub fn doing(first: &str) -> Self {
         let progress = Self::new(1, first);
-        if let Self::Bar(bar, left) = &progress
-            && let Some(style) = style("{elapsed:>5} {spinner} {wide_msg} {left}", left)
+        if let Self::Bar(Bar { bar, doing, .. }) = &progress
+            && let Some(style) = style("{elapsed:>5} {spinner} {doing}", doing, |_| SPINNER_COLUMNS)
         {
             bar.set_style(style);
         }
@@ -175,31 +293,35 @@ impl Progress {
     pub fn goes_on(&self, what: &str) {
         let text = format!("{} …", plain::plain(what));
         match self {
-            Self::Bar(bar, _) => bar.set_message(text),
+            Self::Bar(Bar { bar, doing, .. }) => {
+                shown(doing).message = text;
+                bar.force_draw();
+            }
             Self::Lines(lines) => {
                 line(&text);
-                lines.set(text, None);
+                lines.set(text, Remaining::Unknown);
             }
             Self::Quiet => {}
         }
     }
 
     /// Moves to step `done` of `total`.
-    pub fn set(&self, done: u64, total: u64, message: &str, remaining_s: Option<f64>) {
+    pub fn set(&self, done: u64, total: u64, message: &str, remaining: impl Into<Remaining>) {
+        let remaining = remaining.into();
         let message = plain::plain(message.trim_end_matches([' ', ':'])).into_owned();
         match self {
-            Self::Bar(bar, shown) => {
+            Self::Bar(Bar { bar, doing, .. }) => {
+                *shown(doing) = Doing {
+                    message,
+                    remaining,
+                    told: Instant::now(),
+                };
                 bar.set_length(total);
                 bar.set_position(done);
-                let left = remaining_s.map(left).unwrap_or_default();
-                let around = BAR_COLUMNS + format!("{done}/{total}").len() + left.len();
-                let columns = out::columns(std::io::stderr()).map_or(usize::MAX, usize::from);
-                bar.set_message(fitted(&message, columns.saturating_sub(around)));
-                *shown.lock().unwrap_or_else(PoisonError::into_inner) = left;
             }
             Self::Lines(lines) => {
                 let text = format!("{done}/{total} {message}");
-                lines.set(text.trim_end().to_owned(), remaining_s);
+                lines.set(text.trim_end().to_owned(), remaining);
             }
             Self::Quiet => {}
         }
@@ -209,9 +331,8 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         match self {
-            Self::Bar(bar, _) => bar.finish_and_clear(),
             Self::Lines(lines) => lines.end(),
-            Self::Quiet => {}
+            Self::Bar(_) | Self::Quiet => {}
         }
     }
 }
@@ -233,7 +354,7 @@ struct Shared {
 struct State {
     message: String,
     /// What was still to come, and when that was said.
-    left: Option<(f64, Instant)>,
+    left: Option<(Remaining, Instant)>,
     ended: bool,
 }
 
@@ -241,12 +362,20 @@ impl State {
     /// `after 25 s: 3/20 fsync, about 2 min left`; what is done is never left out.
     fn line(&self, elapsed: Duration) -> String {
         let after = units::duration(elapsed.as_secs() as f64 * 1e9);
-        let still = |(s, then): (f64, Instant)| s - then.elapsed().as_secs_f64();
-        let still = self.left.map(still).filter(|&s| s >= 1.0);
-        let still = match still {
-            _ if signals::stop_flag().load(Ordering::Relaxed) => format!(", {ENDING}"),
-            Some(s) => format!(", {}", left(s)),
+        let still = match self.left {
+            _ if signals::stop_flag().load(Ordering::Relaxed) => ENDING.to_owned(),
+            Some((Remaining::Seconds(s), then)) => {
+                let still = s - then.elapsed().as_secs_f64();
+                Some(still)
+                    .filter(|&s| s >= 1.0)
+                    .map_or_else(String::new, left)
+            }
+            Some((remaining, then)) => remaining.words(then.elapsed().as_secs_f64()),
             None => String::new(),
+        };
+        let still = match still.as_str() {
+            "" => still,
+            words => format!(", {words}"),
         };
         let doing = match self.message.as_str() {
             "" => "at work",
@@ -268,10 +397,10 @@ impl Lines {
         Self { shared, thread }
     }
 
-    fn set(&self, message: String, remaining_s: Option<f64>) {
+    fn set(&self, message: String, remaining: Remaining) {
         let mut state = lock(&self.shared);
         state.message = message;
-        state.left = remaining_s.map(|s| (s, Instant::now()));
+        state.left = Some((remaining, Instant::now()));
     }
 
     fn end(&mut self) {
@@ -315,7 +444,7 @@ mod tests {
         let lines = Lines::start(EVERY, "reading the trace");
         let said = || lock(&lines.shared).line(Duration::from_secs(25));
         assert_eq!(said(), "after 25 s: reading the trace");
-        lines.set("3/20 fsync".into(), None);
+        lines.set("3/20 fsync".into(), Remaining::Unknown);
         let said = || lock(&lines.shared).line(Duration::from_secs(25));
         assert_eq!(said(), "after 25 s: 3/20 fsync");
         let shared = Arc::clone(&lines.shared);
@@ -327,8 +456,38 @@ mod tests {
         assert!(lock(&shared).ended);
         let line = State::default().line(Duration::from_secs(50));
         assert_eq!(line, "after 50 s: at work");
+        let behind = fsage_profile::Left {
+            eta_s: 64.0,
+            own_s: 4.0,
+            ..fsage_profile::Left::default()
+        };
+        let words = |since_s| Remaining::Of(behind).words(since_s);
+        assert_eq!(words(0.0), "about 64 s left");
+        assert_eq!(words(14.0), "behind, about 3 min 30 s left");
         assert_eq!(left(0.2), "nearly done");
         assert_eq!(left(24.0), "about 24 s left");
+    }
+
+    #[test]
+    fn a_bar_shows_what_is_left_at_the_end_of_its_line() {
+        let of = fsage_profile::Left {
+            eta_s: 64.0,
+            own_s: 100.0,
+            behind: true,
+            ..fsage_profile::Left::default()
+        };
+        let doing = Doing {
+            message: "fsyncs of several threads".into(),
+            remaining: Remaining::Of(of),
+            told: Instant::now(),
+        };
+        let line = doing.line(60, false);
+        let middle = " ".repeat(60 - 25 - 23);
+        let whole = format!("fsyncs of several threads{middle}behind, about 64 s left");
+        assert_eq!(line, whole);
+        assert_eq!(doing.line(32, false), "fsyncs … behind, about 64 s left");
+        let ending = format!("fsyncs of several threads {ENDING}");
+        assert_eq!(doing.line(26 + ENDING.len(), true), ending);
     }
 
     #[test]

@@ -185,6 +185,58 @@ fn no_number_is_no_sample() {
 }
 
 #[test]
+fn a_check_says_what_it_checks_and_how_that_came_out() {
+    let dir = temp();
+    let dir = dir.path();
+    let result = experiment(&[configuration("a", POSTMARK, "ns", &A)]);
+    write(dir, "a.json", &result);
+    let said = run(dir, ["check", "a.json"]).exits(0).text();
+    let first = said.lines().next().unwrap();
+    let json = run(dir, ["check", "a.json", "--json"]).exits(0).json();
+    let count = |state: &str| json[state].as_u64().unwrap();
+    let all = json["guidelines"].as_array().unwrap().len();
+    let expected = format!(
+        "a.json (fsage bench): of {all} guidelines {} are met, {} in part, {} missing; ",
+        count("met"),
+        count("partly"),
+        count("missing")
+    );
+    assert!(first.starts_with(&expected), "{first}\n{expected}");
+    assert!(
+        said.contains("checked is what it recorded of how it was measured"),
+        "{said}"
+    );
+    // What cannot be checked.
+    let whole = result.to_string();
+    std::fs::write(dir.join("cut.json"), &whole[..whole.len() / 2]).unwrap();
+    std::fs::write(dir.join("text"), "hello").unwrap();
+    std::fs::create_dir(dir.join("empty")).unwrap();
+    let cut = format!(
+        "in the middle of its JSON, after {} bytes: it was cut",
+        whole.len() / 2
+    );
+    for (file, words) in [
+        ("cut.json", [&*cut, "line 1"]),
+        (
+            "text",
+            [
+                "it is a text file",
+                "expected a result of fsage bench, run or validate (JSON)",
+            ],
+        ),
+        (
+            "empty",
+            [
+                "neither experiment.json",
+                "expected a directory that fsage bench or validate made",
+            ],
+        ),
+    ] {
+        run(dir, ["check", file]).fails(1, &[file, words[0], words[1]]);
+    }
+}
+
+#[test]
 fn what_is_missing_is_named_and_strict_says_so() {
     let dir = temp();
     let dir = dir.path();

@@ -209,6 +209,79 @@ fn a_closed_stdout_is_no_error() {
     }
 }
 
+/// What a verb says and how it ends when its reader takes so many bytes of its stdout.
+fn read_no_further(dir: &Path, line: &[&str], bytes: usize) -> Ran {
+    let mut child = fsage()
+        .current_dir(dir)
+        .args(line)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut read = vec![0; bytes];
+    std::io::Read::read_exact(&mut stdout, &mut read).unwrap();
+    drop(stdout);
+    child.wait_with_output().unwrap().into()
+}
+
+/// It was an error of all that write a file's bytes but of `export`.
+#[test]
+fn a_reader_who_has_enough_is_no_failure() {
+    let dir = temp();
+    let dir = dir.path();
+    small_trace(dir);
+    let ext4 = profile("ext4").display().to_string();
+    std::fs::create_dir(dir.join("target")).unwrap();
+    std::fs::write(dir.join("key"), "a key of sixteen bytes or more").unwrap();
+    run(dir, ["snapshot", "tree", "-o", "tree.fss"]).exits(0);
+    let anonymize = |file| ["anonymize", file, "--key-file", "key", "-o", "-"];
+    let export = |file, to| ["export", file, "--to", to, "-o", "-"];
+    for line in [
+        &anonymize("small.fst")[..],
+        &anonymize("tree.fss"),
+        &anonymize(&ext4),
+        &export("small.fst", "csv"),
+        &export("small.fst", "strace"),
+        &export("small.fst", "hbench"),
+        &export("tree.fss", "hbench"),
+        &export(&ext4, "hbench"),
+        &["snapshot", "tree", "-o", "-"],
+        &["model", "fit", "small.fst", "--format", "fsm", "-o", "-"],
+        &["trace", "-o", "-", "--", "true"],
+        &["profile", "mem:disk", "--only", "CR", "-o", "-"],
+        &[
+            "run",
+            "postmark:files=20,transactions=20",
+            "mem:fast",
+            "-o",
+            "-",
+        ],
+        &["show", "small.fst", "--ops"],
+        &["show", "small.fst", "--ops", "--json"],
+    ] {
+        for bytes in [0, 10] {
+            let ran = read_no_further(dir, line, bytes);
+            assert_eq!(ran.code(), 0, "{line:?}: {}", ran.stderr);
+            let failed = ran.stderr.contains("failed to");
+            assert!(!failed, "{line:?}: {}", ran.stderr);
+        }
+    }
+    // What was to be told otherwise is told all the same.
+    let whole = std::fs::read(dir.join("small.fst")).unwrap();
+    std::fs::write(dir.join("cut.fst"), &whole[..whole.len() - 20]).unwrap();
+    for line in [&["show", "cut.fst"][..], &["show", "cut.fst", "--json"]] {
+        let ran = read_no_further(dir, line, 0);
+        assert_eq!(ran.code(), 3, "{line:?}: {}", ran.stderr);
+    }
+    // The reader of a pipe that has a name.
+    let named = "mkfifo pipe; head -c 10 pipe >/dev/null & \
+                 exec \"$0\" anonymize small.fst --key-file key -o pipe";
+    let mut command = Command::new("sh");
+    command.args(["-c", named, env!("CARGO_BIN_EXE_fsage")]);
+    run_command(command.current_dir(dir)).exits(0);
+}
+
 #[test]
 fn a_full_stdout_is_an_error() {
     let dir = temp();

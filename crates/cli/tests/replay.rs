@@ -13,6 +13,7 @@
 
 use crate::common;
 
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use common::{
@@ -351,6 +352,51 @@ fn a_hostile_trace_stays_inside() {
     assert_eq!(names(&dir.join("target")), Vec::<String>::new());
     let text = run(dir, ["replay", "evil.fst", "target"]).text();
     assert!(!text.contains('\x1b'), "escapes reach the terminal");
+}
+
+/// U+FFFD stood for what is no UTF-8, and two names looked like one.
+#[test]
+fn a_name_that_is_no_text_is_written_as_in_its_trace() {
+    let dir = temp();
+    let dir = dir.path();
+    let mut made = Made::new();
+    for name in [&b"/w/a\xff"[..], b"/w/a\xfe"] {
+        made.op(OpKind::Open, name, -5);
+    }
+    made.save(&dir.join("t.fst"), true);
+    std::fs::create_dir(dir.join("to")).unwrap();
+    let map = |from: &[u8]| {
+        let text = [from, b"="].concat();
+        std::ffi::OsString::from_vec(text)
+    };
+    let unmet = map(b"/w/unmet\xff");
+    let line = |more: &str| {
+        let mut command = fsage();
+        command.current_dir(dir).args(["replay", "t.fst", "to"]);
+        command.arg("--map").arg(map(b"/w"));
+        command.arg("--map").arg(&unmet).args([more]);
+        run_command(&mut command)
+    };
+    let ran = line("--json");
+    let result = ran.json();
+    let shown = [&result.to_string(), &line("-q").text(), &ran.stderr].map(String::clone);
+    let differences = result["differences"].as_array().unwrap();
+    let names: Vec<_> = differences.iter().map(|d| d["name"].clone()).collect();
+    assert_eq!(names, ["a\\xff", "a\\xfe"], "{result}");
+    let warnings = result["warnings"].to_string();
+    assert!(warnings.contains("/w/unmet\\\\xff"), "{warnings}");
+    assert!(
+        shown.iter().all(|text| !text.contains('\u{fffd}')),
+        "{shown:?}"
+    );
+    let nothing = run_command(
+        fsage()
+            .current_dir(dir)
+            .args(["replay", "t.fst", "to", "--map"])
+            .arg(&unmet),
+    );
+    let said = nothing.fails(1, &["/w/unmet\\xff"]).stderr;
+    assert!(!said.contains('\u{fffd}'), "{said}");
 }
 
 #[test]

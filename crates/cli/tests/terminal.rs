@@ -13,9 +13,12 @@
 
 use crate::common;
 
+use std::io::{Read, Write};
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
-use common::{Ran, fsage, profile, run_command, temp, temp_in_memory};
+use common::{Ran, fsage, profile, run_command, temp, temp_in_memory, until};
 use fsage_core::{DevId, FileId, Op, OpKind, OpSink as _, Outcome, PathTable, Pid, Tid};
 use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
 use serde_json::Value;
@@ -318,6 +321,102 @@ fn everything_fits_80_columns() {
     }
     for kind in ["fsp", "fst", "fss", "json", "jsonl"] {
         assert!(kinds.iter().any(|k| k == kind), "{kind}: {kinds:?}");
+    }
+}
+
+/// The lines that a terminal of so many columns shows in the end.
+fn screen(shown: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<Vec<char>> = vec![Vec::new()];
+    let (mut row, mut column) = (0, 0);
+    let mut rest = shown.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\r' => column = 0,
+            '\n' => row += 1,
+            '\x1b' => {
+                let code: Vec<char> = rest.by_ref().take(3).collect();
+                match code[..] {
+                    ['[', '2', 'K'] => lines[row].clear(),
+                    ['[', n, 'A'] => row -= n.to_digit(10).unwrap() as usize,
+                    _ => panic!("{code:?}"),
+                }
+            }
+            c if c.is_control() => {}
+            c => {
+                // The last column holds the cursor until something follows.
+                if column == columns {
+                    (row, column) = (row + 1, 0);
+                }
+                lines.resize_with(lines.len().max(row + 1), Vec::new);
+                let line = &mut lines[row];
+                line.resize(line.len().max(column + 1), ' ');
+                line[column] = c;
+                column += 1;
+            }
+        }
+        lines.resize_with(lines.len().max(row + 1), Vec::new);
+    }
+    let text = lines.into_iter().map(String::from_iter);
+    text.map(|line: String| line.trim_end().to_owned())
+        .filter(|line| !line.is_empty())
+        .collect()
+}
+
+/// What a terminal of 80 columns shows in the end where Ctrl-C is pressed once `begun` is shown.
+fn interrupted(dir: &Path, line: &str, begun: &str) -> Vec<String> {
+    let command = format!("stty cols 80; exec {} {line}", env!("CARGO_BIN_EXE_fsage"));
+    let mut child = Command::new("script")
+        .current_dir(dir)
+        .env_remove("COLUMNS")
+        .env("XDG_CACHE_HOME", dir.join("cache"))
+        .env("TERM", "xterm")
+        .args(["-qec", &command, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut keys = child.stdin.take().unwrap();
+    let mut output = child.stdout.take().unwrap();
+    let shown = Mutex::new(Vec::new());
+    let text = || String::from_utf8_lossy(&shown.lock().unwrap()).into_owned();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut piece = [0; 4096];
+            while let Ok(got @ 1..) = output.read(&mut piece) {
+                shown.lock().unwrap().extend(&piece[..got]);
+            }
+        });
+        until("the bar", || text().contains(begun));
+        keys.write_all(b"\x03").unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(130), "{line}: {:?}", text());
+    });
+    let text = text();
+    assert!(text.contains("^C"), "{line}: {text:?}");
+    screen(&text, 80)
+}
+
+/// A terminal shows `^C` where the cursor is. At the end of the bar that was the next line, which was cleared in its place.
+#[test]
+fn no_bar_stays_after_ctrl_c() {
+    if !common::tool("script") {
+        return;
+    }
+    let dir = temp_in_memory();
+    std::fs::create_dir(dir.path().join("d")).unwrap();
+    let many = "postmark:files=3000,transactions=90000000";
+    for (line, begun) in [
+        ("profile d --quick -o p.fsp", " left"),
+        (&format!("run {many} d"), "transactions"),
+        (&format!("validate --workload {many} --target d"), "/"),
+    ] {
+        let shown = interrupted(dir.path(), line, begun);
+        let of_bar = |text: &&String| {
+            text.contains(['█', '░']) || text.contains(" …") || text.contains("ending")
+        };
+        let stays = shown.iter().find(of_bar);
+        assert_eq!(stays, None, "{line}: {shown:#?}");
+        assert!(!shown.is_empty(), "{line}");
     }
 }
 

@@ -13,6 +13,26 @@ pub fn line_at(text: &str, at: usize) -> usize {
     1 + text.get(..at).unwrap_or(text).matches('\n').count()
 }
 
+/// A path, which may be any bytes, as text that another path never has: bytes that are not UTF-8 become `\xHH`, a
+/// backslash becomes `\\`; everything else stays.
+pub fn of_path(path: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut out = String::with_capacity(path.len());
+    for chunk in path.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c == '\\' {
+                out.push('\\');
+            }
+            out.push(c);
+        }
+        for byte in chunk.invalid() {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+    out
+}
+
 /// As much of a text as an error shows.
 pub fn shown(text: &str) -> String {
     begin(text, TEXT_CHARS)

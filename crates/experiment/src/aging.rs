@@ -18,6 +18,7 @@ use fsage_core::{Confinement, FileSystem, FsOptions, OpenFlags, Seed, TargetErro
 use fsage_format::image::Aged;
 use fsage_format::result::aged::{AGED_FORMAT, AGED_VERSION, AgedRun};
 use fsage_format::trace::TraceReader;
+use fsage_format::trace::columns::escape;
 use fsage_host::scratch::{self, MARKER};
 use fsage_host::{HostError, machine};
 use rustix::fs::{Mode, OFlags};
@@ -255,7 +256,7 @@ fn check(fs: &dyn FileSystem, made: &Made, request: &AgingRequest) -> Result<(),
     }
     let marked = names.iter().find(|entry| entry.name == MARK.as_bytes());
     if let Some(found) = marked.or(found) {
-        let name = String::from_utf8_lossy(&found.name).into_owned();
+        let name = escape(&found.name);
         let why = if name == MARK {
             format!(
                 "it was aged already, or that was begun: {MARK} lies in it; expected an empty one, or --resume with the -o of then"

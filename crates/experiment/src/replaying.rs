@@ -16,6 +16,7 @@ use fsage_format::result::replay::{
     ReplayTimes, ReplayTiming, ReplayVerified, WrongName,
 };
 use fsage_format::snapshot::SnapshotReader;
+use fsage_format::trace::columns::escape;
 use fsage_format::trace::{TraceMeta, TraceReader};
 use fsage_host::pauses::Pauses;
 
@@ -182,16 +183,15 @@ pub fn replay(
 
 /// Whether the trace names anything in the directories that were asked for.
 fn check_map(request: &ReplayRequest, scan: &Scan) -> Result<(), ReplayingError> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut map = request.map.iter();
     if map.len() == 0 || map.any(|(from, _)| !is_unmet(scan, from)) {
         return Ok(());
     }
-    let below: Vec<String> = request.map.iter().map(|(from, _)| text(from)).collect();
+    let below: Vec<String> = request.map.iter().map(|(from, _)| escape(from)).collect();
     Err(ReplayingError::Nothing {
         trace: request.trace.display().to_string(),
         below: below.join(" and "),
-        instead: scan.common.as_deref().map(text),
+        instead: scan.common.as_deref().map(escape),
     })
 }
 
@@ -378,7 +378,6 @@ fn result(
     built: Built,
     run: &ReplayRun,
 ) -> Replay {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut result = Replay {
         format: REPLAY_FORMAT.into(),
         replay_version: REPLAY_VERSION,
@@ -391,8 +390,8 @@ fn result(
             .rules()
             .iter()
             .map(|(from, to)| Mapping {
-                from: text(from),
-                to: text(to),
+                from: escape(from),
+                to: escape(to),
             })
             .collect(),
         speed: speed_name(request.pace),
@@ -434,7 +433,7 @@ fn result(
             row: d.row,
             tid: d.tid.0,
             kind: d.kind.name().into(),
-            name: text(&d.name),
+            name: escape(&d.name),
             expected: d.expected,
             actual: d.actual,
         }));
@@ -482,7 +481,7 @@ fn verified_result(verified: &Verified) -> ReplayVerified {
             .first
             .iter()
             .map(|wrong| WrongName {
-                name: String::from_utf8_lossy(&wrong.name).into_owned(),
+                name: escape(&wrong.name),
                 problem: problem(&wrong.fault),
             })
             .collect(),
@@ -511,7 +510,7 @@ fn warnings(request: &ReplayRequest, scan: &Scan, run: &ReplayRun) -> Vec<String
         ));
     }
     for (from, to) in request.map.iter().filter(|(from, _)| is_unmet(scan, from)) {
-        let [from, to] = [from, to].map(|path| String::from_utf8_lossy(path));
+        let [from, to] = [from, to].map(|path| escape(path));
         warnings.push(format!(
             "--map {from}={to}: the trace names nothing below {from}"
         ));

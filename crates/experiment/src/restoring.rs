@@ -16,6 +16,7 @@ use fsage_exec::replay::{self, BuildError, Entry, Ino, NodeKind, Placement, Rang
 use fsage_format::FormatError;
 use fsage_format::result::environment::RestoredRecord;
 use fsage_format::snapshot::{Extent, SnapshotEntry, SnapshotReader, extent_flags};
+use fsage_format::trace::columns::escape;
 use fsage_host::{HostError, HostFs};
 use sha2::{Digest, Sha256};
 
@@ -109,7 +110,7 @@ pub(crate) fn add_snapshot(
                 return Err(AddError::Name {
                     snapshot: path.display().to_string(),
                     row,
-                    name: String::from_utf8_lossy(&entry.path).into_owned(),
+                    name: escape(&entry.path),
                 });
             }
             row += 1;
@@ -282,7 +283,7 @@ impl Source {
         for (name, size_bytes) in &wanted.with_holes {
             let attr = fs.lstat(name);
             if attr.is_ok_and(|a| a.allocated_bytes >= *size_bytes) {
-                let name = String::from_utf8_lossy(name).into_owned();
+                let name = escape(name);
                 let why = format!("`{name}` has no holes, expected some in its {size_bytes} bytes");
                 return Err(unfit(&self.path, &why));
             }
@@ -312,7 +313,7 @@ impl Source {
         let Some(first) = found.first.first() else {
             return Ok(());
         };
-        let name = String::from_utf8_lossy(&first.name).into_owned();
+        let name = escape(&first.name);
         let why = format!(
             "{} of {} names are not as they should be: `{name}` is {}",
             found.wrong,

@@ -8,6 +8,28 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
+/// Who was to read what is written has closed its end: it has what it wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("its reader has closed it")]
+pub struct ReaderGone;
+
+impl ReaderGone {
+    /// An error of writing to what others may read, which says so if that is why.
+    pub fn told(error: io::Error) -> io::Error {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => io::Error::new(io::ErrorKind::BrokenPipe, Self),
+            _ => error,
+        }
+    }
+
+    /// Whether this is why.
+    pub fn is_cause(error: &(dyn std::error::Error + 'static)) -> bool {
+        let io = error.downcast_ref::<io::Error>();
+        io.and_then(io::Error::get_ref)
+            .is_some_and(|inner| inner.is::<Self>())
+    }
+}
+
 /// A file that gets its name when it is [committed](Whole::commit); until then what stood there
 /// stays. Dropped before, or killed, it leaves nothing (but its file of another name where the file
 /// system has no nameless ones).
@@ -93,11 +115,11 @@ impl Whole {
 
 impl Write for Whole {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        self.file.write(bytes).map_err(ReaderGone::told)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.file.flush().map_err(ReaderGone::told)
     }
 }
 

@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut report = |p: fsage_profile::Progress<'_>| {
         eprintln!(
             "{}/{} {} ({:.0} s left)",
-            p.done, p.total, p.metric, p.eta_s
+            p.done, p.total, p.metric, p.left.eta_s
         );
     };
     let profile = run(&request, &fs, environment, &mut report, &stop)?;

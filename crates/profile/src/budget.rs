@@ -152,7 +152,7 @@ impl Costs {
     }
 
     /// What the removal of everything that stands takes, in nanoseconds.
-    fn clean_up_ns(&self) -> u64 {
+    pub(crate) fn clean_up_ns(&self) -> u64 {
         (self.standing.get() as f64 * mean(&self.removed) * CLEAN_UP_FACTOR) as u64
     }
 }

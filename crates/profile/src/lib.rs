@@ -18,6 +18,7 @@ mod error;
 mod far;
 mod group;
 mod lab;
+mod left;
 mod measurements;
 mod neighbours;
 mod opened;
@@ -37,5 +38,6 @@ mod watch;
 
 pub use budget::NO_TIME;
 pub use error::{ProfileError, is_failure};
+pub use left::Left;
 pub use request::{ProfileRequest, list};
 pub use suite::{Progress, run};

@@ -12,6 +12,7 @@ use fsage_format::profile::{
 use crate::budget::{NO_TIME, affordable, by_value, cheapest_first, least_ns, meets_freed};
 use crate::error::{Halt, IMPOSSIBLE, ProfileError};
 use crate::lab::Lab;
+use crate::left::{Left, Rate};
 use crate::neighbours;
 use crate::registry::{Procedure, procedures};
 use crate::request::ProfileRequest;
@@ -27,8 +28,8 @@ pub struct Progress<'a> {
     pub total: usize,
     /// What is measured now.
     pub metric: &'a str,
-    /// Seconds that are still to come.
-    pub eta_s: f64,
+    /// What is still to come.
+    pub left: Left,
 }
 
 /// Measures a target. `environment` says what it is; what the measurement itself knows (seed,
@@ -165,34 +166,64 @@ fn measure(
     let all_shares: u64 = procedures().iter().map(|p| share(p)).sum();
     let usual_ns = time_ns / all_shares.max(1);
     let mut shares: u64 = taken.iter().map(|p| share(p)).sum();
+    let mut rate = Rate::new(time_ns - kept_ns);
     let mut found = Vec::new();
     for (done, procedure) in taken.iter().enumerate() {
+        let begun_ns = lab.clock.now_ns();
         let end_ns = make_room(lab, all_ns);
         let now = lab.clock.now_ns();
         let left_ns = end_ns.saturating_sub(kept_ns).saturating_sub(now);
         let expected_ns = left_ns.min(usual_ns.saturating_mul(shares));
-        let own_ns =
-            (u128::from(left_ns) * u128::from(share(procedure)) / u128::from(shares.max(1))) as u64;
-        shares -= share(procedure);
+        let own = share(procedure);
+        let own_ns = (u128::from(left_ns) * u128::from(own) / u128::from(shares.max(1))) as u64;
         progress(Progress {
             done,
             total: taken.len(),
             metric: procedure.name,
-            eta_s: expected_ns as f64 / 1e9,
+            left: rate.left((own, shares), expected_ns, all_ns.saturating_sub(end_ns)),
         });
+        shares -= own;
         let disturbance = run_one(lab, procedure, own_ns, end_ns);
+        rate.done(own, lab.clock.now_ns().saturating_sub(begun_ns));
         found.push((*procedure, own_ns, disturbance));
     }
-    again(lab, (&taken, &left_out), &mut found, (all_ns, &share));
-    repeat(lab, &mut found, all_ns);
-    progress(Progress {
-        done: taken.len(),
-        total: taken.len(),
-        metric: "",
-        eta_s: 0.0,
-    });
+    let groups = (taken.as_slice(), left_out.as_slice());
+    with_time_left(lab, groups, &mut found, (all_ns, &share), progress);
     finish(lab, found)
 }
+
+/// What is only done in time that is left over, and so is no step; then says that all is removed.
+fn with_time_left(
+    lab: &mut Lab<'_>,
+    (taken, left_out): (&[&'static Procedure], &[&'static Procedure]),
+    found: &mut Vec<(&'static Procedure, u64, Disturbance)>,
+    (all_ns, share): (u64, &dyn Fn(&Procedure) -> u64),
+    progress: &mut dyn FnMut(Progress<'_>),
+) {
+    let mut more = |metric: &'static str, own_ns: u64, eta_ns: u64| {
+        progress(Progress {
+            done: taken.len(),
+            total: taken.len(),
+            metric,
+            left: Left {
+                eta_s: eta_ns.max(own_ns) as f64 / 1e9,
+                own_s: own_ns as f64 / 1e9,
+                ..Left::default()
+            },
+        });
+    };
+    again(lab, (taken, left_out), found, (all_ns, share), &mut more);
+    repeat(lab, found, all_ns, &mut more);
+    let removal_ns = if lab.own_device {
+        0
+    } else {
+        lab.costs.clean_up_ns()
+    };
+    more("removing what was made", removal_ns, removal_ns);
+}
+
+/// Tells what is begun in time that is left over: its name, what it has for itself, and what is left in all.
+type More<'a> = &'a mut dyn FnMut(&'static str, u64, u64);
 
 /// The part of what is left that cleaning up may be thought to take, before what stands goes at once.
 const CLEANING_SHARE: f64 = 0.25;
@@ -223,6 +254,7 @@ fn again(
     (taken, left_out): (&[&'static Procedure], &[&'static Procedure]),
     found: &mut Vec<(&'static Procedure, u64, Disturbance)>,
     (all_ns, share): (u64, &dyn Fn(&Procedure) -> u64),
+    more: More<'_>,
 ) {
     let without = |lab: &Lab<'_>, p: &Procedure| {
         let ids = metrics_of(p);
@@ -233,16 +265,18 @@ fn again(
         .filter(|p| without(lab, p))
         .collect();
     cheapest_first(&mut rest, share);
-    for procedure in rest {
+    for (at, procedure) in rest.iter().enumerate() {
         let end_ns = make_room(lab, all_ns);
         let left_ns = end_ns.saturating_sub(lab.clock.now_ns());
         let own_ns = least_ns(share(procedure));
         if lab.stopped() || own_ns >= left_ns {
             break;
         }
+        let all_own = rest.iter().skip(at).map(|p| least_ns(share(p))).sum();
+        more(procedure.name, own_ns, left_ns.min(all_own));
         let disturbance = run_one(lab, procedure, own_ns, end_ns);
         found.retain(|(p, ..)| p.name != procedure.name);
-        found.push((procedure, own_ns, disturbance));
+        found.push((*procedure, own_ns, disturbance));
     }
 }
 
@@ -305,17 +339,26 @@ fn doubt(lab: &Lab<'_>, procedure: &Procedure, disturbance: &Disturbance) -> f64
 }
 
 /// Repeats what is to be doubted most, as long as there is time, and keeps the better of the two.
-fn repeat(lab: &mut Lab<'_>, found: &mut [(&'static Procedure, u64, Disturbance)], all_ns: u64) {
+fn repeat(
+    lab: &mut Lab<'_>,
+    found: &mut [(&'static Procedure, u64, Disturbance)],
+    all_ns: u64,
+    more: More<'_>,
+) {
     let mut doubts: Vec<(f64, usize)> = (found.iter().enumerate())
         .map(|(place, (procedure, _, disturbance))| (doubt(lab, procedure, disturbance), place))
         .filter(|(doubt, _)| *doubt > 0.0)
         .collect();
     doubts.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let own_ns = |place: usize| found.get(place).map_or(0, |f| f.1);
+    let mut all_own: u64 = doubts.iter().map(|&(_, place)| own_ns(place)).sum();
     for (before, place) in doubts {
         let Some((procedure, own_ns, disturbance)) = found.get_mut(place) else {
             continue;
         };
         let end_ns = lab.end_ns(all_ns);
+        let left_ns = end_ns.saturating_sub(lab.clock.now_ns()).min(all_own);
+        all_own = all_own.saturating_sub(*own_ns);
         let late = lab.clock.now_ns().saturating_add(*own_ns) >= end_ns;
         if lab.stopped() || late || meets_freed(lab, procedure) {
             continue;
@@ -323,6 +366,7 @@ fn repeat(lab: &mut Lab<'_>, found: &mut [(&'static Procedure, u64, Disturbance)
         let ids = metrics_of(procedure);
         let had = |lab: &Lab<'_>| ids.iter().filter(|&&id| lab.measurements.known(id)).count();
         let known = had(lab);
+        more(procedure.name, *own_ns, left_ns);
         let old = lab.measurements.take(&ids);
         let again = run_one(lab, procedure, *own_ns, end_ns);
         if had(lab) >= known && doubt(lab, procedure, &again) < before {

@@ -1,5 +1,7 @@
 //! What a result lacks of what the guidelines ask, as a list.
 
+use std::fmt::Write as _;
+
 use fsage_format::result::compliance::{Compliance, GuidelineFinding, GuidelineState};
 
 use crate::labels::Labels;
@@ -15,17 +17,11 @@ pub fn text(compliance: &Compliance, details: bool, width: u16) -> String {
     let said = said.flat_map(|g| g.missing.iter().chain(&g.has));
     let compliance = &Labels::in_sentences(said.map(String::as_str)).put(compliance);
     let mut page = Page::new(width);
-    page.say(format!(
-        "{} ({}): {} of the guidelines of Traeger, Zadok, Joukov and Wright 2007, section 3, are met, {} in part, \
-         {} missing, {} the author's, {} of no concern to this result",
-        compliance.path,
-        compliance.checked,
-        compliance.met,
-        compliance.partly,
-        compliance.missing,
-        compliance.author,
-        compliance.not_applicable
-    ));
+    page.say(outcome(compliance));
+    page.say(
+        "checked is what it recorded of how it was measured (Traeger, Zadok, Joukov and Wright 2007, section 3), \
+         not its figures",
+    );
     if details {
         for guideline in &compliance.guidelines {
             finding(&mut page, guideline);
@@ -60,6 +56,22 @@ pub fn text(compliance: &Compliance, details: bool, width: u16) -> String {
     page.blank();
     page.say("what is there, and what to do about the rest: --details; all of it: --json");
     page.finish()
+}
+
+/// How it came out, in a sentence.
+fn outcome(found: &Compliance) -> String {
+    let all = found.guidelines.len();
+    let mut text = format!(
+        "{} ({}): of {all} guidelines {} are met, {} in part, {} missing",
+        found.path, found.checked, found.met, found.partly, found.missing
+    );
+    if found.author > 0 {
+        let _ = write!(text, "; {} only its author can answer", found.author);
+    }
+    if found.not_applicable > 0 {
+        let _ = write!(text, "; {} do not concern it", found.not_applicable);
+    }
+    text
 }
 
 fn finding(page: &mut Page, guideline: &GuidelineFinding) {

@@ -120,6 +120,7 @@ impl Layer for LaunchedSlowfs {
             add("calls", done.calls.to_string());
             add("own_ms", format!("{:.3}", done.own_ns as f64 / 1e6));
             add("added_ms", format!("{:.3}", done.added_ns as f64 / 1e6));
+            add("late_ms", format!("{:.3}", done.late_ns as f64 / 1e6));
         }
         named
     }

@@ -20,6 +20,7 @@ struct Counts {
     calls: AtomicU64,
     own_ns: AtomicU64,
     added_ns: AtomicU64,
+    late_ns: AtomicU64,
 }
 
 impl Slower {
@@ -48,6 +49,8 @@ impl Slower {
             counts.own_ns.fetch_add(own_ns, Ordering::Relaxed);
             let added_ns = end_ns.saturating_sub(now_ns);
             counts.added_ns.fetch_add(added_ns, Ordering::Relaxed);
+            let late_ns = end_ns.saturating_sub(goal_ns);
+            counts.late_ns.fetch_add(late_ns, Ordering::Relaxed);
         }
         result
     }
@@ -64,6 +67,7 @@ impl Slower {
                     calls: counts.calls.load(Ordering::Relaxed),
                     own_ns: counts.own_ns.load(Ordering::Relaxed),
                     added_ns: counts.added_ns.load(Ordering::Relaxed),
+                    late_ns: counts.late_ns.load(Ordering::Relaxed),
                 })
                 .filter(|o| o.calls > 0)
                 .collect(),
@@ -100,5 +104,9 @@ mod tests {
         assert_eq!((read.operation.as_str(), read.calls), ("read", 1));
         assert!(read.own_ns >= 200_000 && read.added_ns >= 7 * read.own_ns - 7);
         assert_eq!((open.operation.as_str(), open.added_ns), ("open", 0));
+        // However busy the machine is: what was asked for is told apart from what came late.
+        let asked_ns = read.added_ns - read.late_ns;
+        assert!(asked_ns.abs_diff(7 * read.own_ns) <= 7, "{read:?}");
+        assert_eq!(open.late_ns, 0);
     }
 }

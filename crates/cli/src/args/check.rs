@@ -47,17 +47,23 @@ pub struct CompareArgs {
 /// Arguments of `check`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The guidelines are those of Traeger, Zadok, Joukov and Wright, A Nine Year Study of File System and
-Storage Benchmarking (2007), section 3. What is missing is told by name, with what to do about it.
+Checked is what the result recorded of how it was measured: machine, file system, caches, aging, runs,
+statistics. The guidelines are those of Traeger, Zadok, Joukov and Wright, A Nine Year Study of File
+System and Storage Benchmarking (2007), section 3. Each is met, met in part, missing, only for its
+author to answer, or of no concern; what is missing is told by name, with what to do about it.
+
+Nothing is run, and no figure is judged. That the file is damaged is an error (1); that something is
+missing is none (0), but with --strict (3). Whether a trace, a snapshot or a profile is whole says
+`fsage show`.
 
 Examples:
   fsage check results
   fsage check results --paragraph      # the environment, as a paper tells it
   fsage run postmark /mnt/x -o run.json && fsage check run.json --strict")]
 pub struct CheckArgs {
-    /// A result of `fsage bench`, `run` or `validate`: the file or the directory
+    /// A result of `fsage bench`, `run` or `validate`: its file, or the directory that bench or validate made
     pub result: PathBuf,
-    /// Exit with 3 if anything is missing
+    /// Exit with 3 if any guideline is missing or met in part
     #[arg(long)]
     pub strict: bool,
     /// Show every guideline: what is there, what is missing, what to do

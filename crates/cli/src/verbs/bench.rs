@@ -35,7 +35,7 @@ pub fn run(args: &BenchArgs) -> Result<Exit> {
     };
     let result = with_bar(|progress| carry_out(&plan, &order, progress))?;
     if args.json {
-        out::json_lines(&(serde_json::to_string(&result)? + "\n"))?;
+        out::compact(&result)?;
     } else {
         out::text(&experiment::text(&result, args.details, out::width()))?;
     }

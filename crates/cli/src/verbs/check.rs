@@ -81,16 +81,23 @@ pub(super) fn format_of(path: &Path) -> Result<(PathBuf, String)> {
             .find(|f| f.exists());
         let Some(found) = found else {
             bail!(
-                "read {}: it has neither {EXPERIMENT_FILE} nor {VALIDATION_FILE}; an experiment that was \
-                 stopped has it once `fsage bench --resume -o` has ended",
+                "read {}: it has neither {EXPERIMENT_FILE} nor {VALIDATION_FILE}, expected a directory that \
+                 fsage bench or validate made; one that was stopped has it once `--resume` has ended",
                 path.display()
             );
         };
         file = found;
     }
-    let bytes = bounded::read_document(&file, "a result of fsage (JSON)")?;
-    let head: Head = serde_json::from_slice(&bytes)
-        .map_err(|e| FormatError::corrupt(&file, format!("line {}", e.line()), e.to_string()))?;
+    let bytes = bounded::read_document(&file, "a result of fsage bench, run or validate (JSON)")?;
+    let head: Head = serde_json::from_slice(&bytes).map_err(|e| {
+        let problem = if e.is_eof() {
+            let length = bytes.len();
+            format!("the file ends in the middle of its JSON, after {length} bytes: it was cut")
+        } else {
+            e.to_string()
+        };
+        FormatError::corrupt(&file, format!("line {}", e.line()), problem)
+    })?;
     Ok((file, head.format.unwrap_or_default()))
 }
 

@@ -75,23 +75,12 @@ fn to_stdout(args: &ExportArgs, convert: Convert) -> Result<Exit> {
             "--json prints the summary where --output - writes the data: give one of them".into()
         ));
     }
-    let mut output = BufWriter::with_capacity(1 << 20, out::data());
-    let converted = convert(args, &mut output)
-        .and_then(|summary| output.flush().context("write stdout").map(|()| summary));
-    // Who reads no further has what was wanted.
-    let closed = |cause: &(dyn std::error::Error + 'static)| {
-        cause
-            .downcast_ref::<std::io::Error>()
-            .is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
-    };
-    match converted {
-        Err(error) if error.chain().any(closed) => Ok(Exit::Done),
-        Err(error) => Err(error),
-        Ok(summary) => {
-            tell(&summary);
-            Ok(Exit::Done)
-        }
-    }
+    let stdout = out::data().context("write stdout")?;
+    let mut output = BufWriter::with_capacity(1 << 20, stdout);
+    let summary = convert(args, &mut output)?;
+    output.flush().context("write stdout")?;
+    tell(&summary);
+    Ok(Exit::Done)
 }
 
 fn tell(summary: &ConversionSummary) {

@@ -65,7 +65,12 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         one_cpu.as_ref(),
         &mut |step| {
             let (done, total) = (step.done as u64, step.total as u64);
-            progress.set(done, total, step.metric, is_real.then_some(step.eta_s));
+            let remaining = if is_real {
+                ui::Remaining::Of(step.left)
+            } else {
+                ui::Remaining::Unknown
+            };
+            progress.set(done, total, step.metric, remaining);
         },
         &stop,
     )?;

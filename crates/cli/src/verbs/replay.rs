@@ -130,7 +130,7 @@ pub fn parse_speed(text: &str) -> Result<Pace, String> {
 /// `FROM=TO`.
 pub fn parse_map(text: &std::ffi::OsStr) -> Result<(Vec<u8>, Vec<u8>), String> {
     let bytes = text.as_bytes();
-    let shown = text.to_string_lossy();
+    let shown = fsage_core::text::of_path(bytes);
     let at = bytes.iter().position(|&b| b == b'=');
     let parts = at.and_then(|at| Some((bytes.get(..at)?, bytes.get(at + 1..)?)));
     let (from, to) = parts.ok_or_else(|| format!("`{shown}` is not FROM=TO"))?;

@@ -225,7 +225,7 @@ fn operations(args: &ShowArgs, range: &str) -> Result<Exit> {
     }
     if args.json {
         let head = serde_json::to_string(&Head::of::<ops::OpRow>())?;
-        out::text(&(head + "\n"))?;
+        out::json_lines(&(head + "\n"))?;
     }
     let mut index = reader.skip(first)?;
     let mut batch = Vec::new();
@@ -251,7 +251,7 @@ fn operations(args: &ShowArgs, range: &str) -> Result<Exit> {
         if args.json {
             out::json_lines(&text)?;
         } else {
-            out::text(&text)?;
+            out::page(&text)?;
         }
     }
     Ok(if reader.loss().is_none() {

@@ -9,6 +9,7 @@ use fsage_capture::{Buffers, CaptureRequest, CaptureStart, CaptureSummary, Metho
 use fsage_core::Pid;
 use fsage_experiment::tracing::{Beside, Traced, default_spool_mib, trace_to};
 use fsage_format::result::summary::TraceSummary;
+use fsage_format::whole::ReaderGone;
 use fsage_host::signals;
 use fsage_report::units;
 
@@ -108,7 +109,12 @@ fn notice(reported: &Notice<'_>, is_command: bool) {
             numbers(running_on),
         )),
         Notice::Broken { why, ends } => ui::line(&format!(
-            "the capture cannot go on: failed to {why}; {}",
+            "{}; {}",
+            if why.ends_with(&ReaderGone.to_string()) {
+                "nobody reads the trace any more".to_owned()
+            } else {
+                format!("the capture cannot go on: failed to {why}")
+            },
             match (ends, is_command) {
                 (true, _) => "the command is ended (with --keep-running it would go on untraced)",
                 (false, true) => "the command goes on untraced",

@@ -164,9 +164,7 @@ impl Builder<'_> {
         result.map_err(|errno| match errno {
             Errno::EINTR if self.stop.load(Ordering::Relaxed) => BuildError::Interrupted,
             errno => BuildError::Refused {
-                name: String::from_utf8_lossy(&placed.name)
-                    .escape_debug()
-                    .to_string(),
+                name: fsage_core::text::of_path(&placed.name),
                 errno,
             },
         })

@@ -19,7 +19,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::error::FormatError;
-use crate::whole::{Whole, is_stdout, sync, sync_name};
+use crate::whole::{ReaderGone, Whole, is_stdout, sync, sync_name};
 
 /// Where the bytes go.
 enum Target {
@@ -60,7 +60,7 @@ impl Summed {
     fn put(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.is_own()?;
         match &mut self.file {
-            Target::InPlace(file) => file.write_all(bytes)?,
+            Target::InPlace(file) => file.write_all(bytes).map_err(ReaderGone::told)?,
             Target::Whole(file) => file.write_all(bytes)?,
         }
         self.bytes += bytes.len() as u64;
@@ -76,7 +76,7 @@ impl Write for Summed {
         }
         self.is_own()?;
         let written = match &mut self.file {
-            Target::InPlace(file) => file.write(bytes)?,
+            Target::InPlace(file) => file.write(bytes).map_err(ReaderGone::told)?,
             Target::Whole(file) => file.write(bytes)?,
         };
         self.sum.add(bytes.get(..written).unwrap_or_default());

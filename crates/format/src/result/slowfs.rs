@@ -25,8 +25,11 @@ pub struct SlowedOperation {
     pub calls: u64,
     /// What they took of themselves, nanoseconds.
     pub own_ns: u64,
-    /// What was added, nanoseconds.
+    /// What was added, nanoseconds: what the factor asks for, and `late_ns`.
     pub added_ns: u64,
+    /// Of this, what was not asked for: the processor was not to be had in time.
+    #[serde(default)]
+    pub late_ns: u64,
 }
 
 document! {

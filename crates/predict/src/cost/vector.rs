@@ -217,8 +217,11 @@ impl SystemVector {
 
     /// Changes the estimate of a metric that is there, its interval in proportion.
     pub fn change(&mut self, slot: Slot, to: f64) {
+        let is_rate = self.slots.id(slot).is_some_and(|id| id.unit().is_rate());
+        // What moves at no rate would take for ever.
+        let least = if is_rate { 1.0 / MOST } else { 0.0 };
         if let Some(Some(e)) = self.values.get_mut(slot.0 as usize) {
-            let to = to.min(MOST);
+            let to = to.clamp(least, MOST);
             let factor = if e.value > 0.0 { to / e.value } else { 1.0 };
             e.low = (e.low * factor).clamp(-MOST, MOST);
             e.high = (e.high * factor).clamp(-MOST, MOST);

@@ -18,7 +18,9 @@ mod gain;
 pub mod parts;
 pub mod quantity;
 
-use fsage_core::metric::MetricId;
+use std::fmt::Write as _;
+
+use fsage_core::metric::{MetricId, Unit};
 
 use crate::cost::SystemVector;
 pub use gain::elapsed_after;
@@ -54,6 +56,50 @@ enum Operator {
     Times(f64),
     Set(Quantity),
     Add(Quantity),
+}
+
+impl Operator {
+    /// What is done with a number, which was `given` so; else why nothing can be.
+    fn of(operator: &str, quantity: Quantity, given: &str) -> Result<Self, String> {
+        let number = quantity.value;
+        if !number.is_finite() {
+            return Err(format!(
+                "{given} is no finite number, expected one such as 0.5 or 8G"
+            ));
+        }
+        let factor = match operator {
+            "*" => number,
+            "/" => 1.0 / number,
+            "=" if number < 0.0 => {
+                let why = "nothing of a system is negative, expected a number that is not";
+                return Err(format!("{given} is less than zero: {why}"));
+            }
+            "=" => return Ok(Self::Set(quantity)),
+            "-" => {
+                return Ok(Self::Add(Quantity {
+                    value: -number,
+                    ..quantity
+                }));
+            }
+            _ => return Ok(Self::Add(quantity)),
+        };
+        let what = match operator {
+            "/" => "divisor",
+            _ => "factor",
+        };
+        if quantity.dimension != Dimension::None {
+            let is = quantity.dimension.what();
+            return Err(format!(
+                "{given} is {is}, expected a {what} without a unit, such as 2"
+            ));
+        }
+        if !(number > 0.0 && factor.is_finite()) {
+            return Err(format!(
+                "{given} is no {what}, expected one greater than zero, such as 2"
+            ));
+        }
+        Ok(Self::Times(factor))
+    }
 }
 
 /// A change of a system.
@@ -103,24 +149,9 @@ impl std::str::FromStr for Change {
             .filter(|p| !p.is_empty())
             .ok_or_else(grammar)?;
         let bad = |why: &str| WhatIfError::Value(text.to_owned(), why.to_owned());
-        let number = quantity.value;
-        if !number.is_finite() {
-            return Err(bad("the number is not finite"));
-        }
-        let plain = quantity.dimension == Dimension::None;
-        let operator = match text.get(place..=place) {
-            Some("*" | "/") if !plain => return Err(bad("a factor has no unit")),
-            Some("*") if number > 0.0 => Operator::Times(number),
-            Some("/") if number > 0.0 => Operator::Times(1.0 / number),
-            Some("*" | "/") => return Err(bad("a factor must be greater than zero")),
-            Some("=") if number >= 0.0 => Operator::Set(quantity),
-            Some("=") => return Err(bad("nothing of a system can be negative")),
-            Some("-") => Operator::Add(Quantity {
-                value: -number,
-                ..quantity
-            }),
-            _ => Operator::Add(quantity),
-        };
+        let operator = text.get(place..=place).unwrap_or_default();
+        let given = text.get(place + 1..).unwrap_or_default().trim();
+        let operator = Operator::of(operator, quantity, given).map_err(|why| bad(&why))?;
         let part = Part::named(name).ok_or_else(|| {
             WhatIfError::Unknown(name.to_owned(), parts::nearest(name).join(", "))
         })?;
@@ -147,7 +178,9 @@ impl Change {
             Operator::Set(to) | Operator::Add(to) => to.value > MOST_BYTES,
         };
         if too_much && matches!(self.part, Part::Memory | Part::Cache) {
-            return Err("no machine has so much memory".to_owned());
+            return Err(format!(
+                "no machine has so much memory, expected at most 1 EiB, or {MOST_TIMES} times what is there"
+            ));
         }
         let (Operator::Set(by) | Operator::Add(by)) = self.operator else {
             return Ok(());
@@ -163,14 +196,28 @@ impl Change {
                 )
             }
             Part::Metrics(metrics) | Part::Group(metrics) => {
-                let misfit = metrics.iter().find(|id| by.in_unit(id.unit()).is_none());
-                misfit.map_or(Ok(()), |id| Err(format!("{id} is in {}", id.unit().name())))
+                let misfit = |id: &&MetricId| by.in_unit(id.unit()).is_none();
+                if let Some(id) = metrics.iter().find(misfit) {
+                    return Err(misfit_text(*id, by.dimension));
+                }
+                let is_set = matches!(self.operator, Operator::Set(_));
+                let rate = metrics.iter().find(|id| id.unit().is_rate());
+                match rate.filter(|_| is_set && by.value <= 0.0) {
+                    Some(id) => Err(format!(
+                        "at a rate of zero {id} would never end, expected more, such as {id}=8M/s"
+                    )),
+                    None => Ok(()),
+                }
             }
             Part::Memory | Part::Cache if by.dimension == Dimension::Size => Ok(()),
-            Part::Memory | Part::Cache => Err("expected a size such as 8G, or a factor".to_owned()),
-            Part::Disk | Part::Seek | Part::Bandwidth => {
-                Err("expected a factor, such as disk*2 or disk.seek*0.5".to_owned())
-            }
+            Part::Memory | Part::Cache => Err(format!(
+                "{} is given for a size, expected one such as 8G, or a factor such as *2",
+                by.dimension.what()
+            )),
+            Part::Disk | Part::Seek | Part::Bandwidth => Err(format!(
+                "{} is given for a factor, expected one, such as disk*2 or disk.seek*0.5",
+                by.dimension.what()
+            )),
         }
     }
 
@@ -211,6 +258,7 @@ impl Change {
 
     fn metrics(&self, metrics: &[MetricId], times: bool, vector: &mut SystemVector) -> Applied {
         let mut applied = Applied::default();
+        let mut without_rate = Vec::new();
         for &id in metrics {
             let (Some(slot), Some(now)) = (vector.slots().slot(id), vector.get(id)) else {
                 continue;
@@ -231,6 +279,7 @@ impl Change {
                 Operator::Add(more) => (now.value + by(more)).max(0.0),
             };
             if id.unit().is_rate() && to <= 0.0 {
+                without_rate.push((id, now.value));
                 continue;
             }
             vector.change(slot, to);
@@ -246,8 +295,25 @@ impl Change {
             [one] => format!("{one}: {}", one.family().row().what),
             [first, ..] => format!("{} metrics such as {first}", applied.metrics.len()),
         };
-        if applied.metrics.is_empty() && applied.nothing.is_none() {
-            applied.nothing = Some("none of its metrics was measured".to_owned());
+        match (without_rate.as_slice(), applied.metrics.is_empty()) {
+            ([], true) if applied.nothing.is_none() => {
+                applied.nothing = Some("none of its metrics was measured".to_owned());
+            }
+            ([(id, now), ..], true) => {
+                let (unit, stem) = (id.unit().name(), id.family().row().stem);
+                applied.nothing = Some(format!(
+                    "{id} is {now} {unit}, and with so much less no rate is left; expected less than \
+                     that, or a divisor such as {stem}/2"
+                ));
+            }
+            (stay @ [(id, _), ..], false) => {
+                let more = stay.len();
+                let _ = write!(
+                    applied.meaning,
+                    "; {more} such as {id} stay, as no rate would be left"
+                );
+            }
+            _ => {}
         }
         applied
     }
@@ -263,7 +329,18 @@ impl Change {
         let wanted = match (self.operator, base) {
             (Operator::Times(factor), Some(base)) => base * factor,
             (Operator::Set(to), _) => kib(to.value),
-            (Operator::Add(more), Some(base)) => (base + kib(more.value)).max(0.0),
+            (Operator::Add(more), Some(base)) if base + kib(more.value) < 0.0 => {
+                return Applied {
+                    meaning: "room to cache in".to_owned(),
+                    nothing: Some(format!(
+                        "there is only {} to take it from; expected less than that, or a divisor such \
+                         as memory/2",
+                        size_text(base * 1024.0)
+                    )),
+                    ..Applied::default()
+                };
+            }
+            (Operator::Add(more), Some(base)) => base + kib(more.value),
             _ => {
                 return Applied {
                     meaning: "room to cache in".to_owned(),
@@ -304,6 +381,18 @@ impl Change {
             nothing: None,
         }
     }
+}
+
+/// That a metric counts something else.
+fn misfit_text(id: MetricId, given: Dimension) -> String {
+    let expected = match id.unit() {
+        Unit::Ns | Unit::Seconds => "a time such as 50us",
+        Unit::KibPerS => "a rate such as 8M/s",
+        Unit::Kib | Unit::Bytes => "a size such as 8M",
+        Unit::Count | Unit::Ratio | Unit::OpsPerS => "a number without a unit",
+    };
+    let (what, unit) = (given.what(), id.unit().name());
+    format!("{what} is given for {id}, which is in {unit}, expected {expected}")
 }
 
 fn of_one_unit(metrics: &[MetricId]) -> bool {
@@ -442,6 +531,85 @@ mod tests {
                 matches!(refused, Err(WhatIfError::Value(..))),
                 "{bad} {refused:?}"
             );
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_named_with_what_is_expected() {
+        for (bad, said) in [
+            ("RDC*inf", "inf is no finite number, expected one"),
+            ("RDC=NaN", "NaN is no finite number, expected one"),
+            ("STAT=1e305s", "1e305s is no finite number, expected one"),
+            ("RDC*0", "0 is no factor, expected one greater than zero"),
+            ("RDC*-2", "-2 is no factor, expected one greater than zero"),
+            ("RDC/0", "0 is no divisor, expected one greater than zero"),
+            // One over it is none.
+            ("RDC/1e-320", "1e-320 is no divisor, expected one greater"),
+            (
+                "STAT*8us",
+                "8us is a time, expected a factor without a unit",
+            ),
+            ("RDC/8M/s", "8M/s is a rate, expected a divisor without"),
+            ("RDC=-1", "-1 is less than zero"),
+            (
+                "RDC=0",
+                "at a rate of zero RDC would never end, expected more",
+            ),
+            ("STAT=8G", "a size is given for STAT"),
+            ("STAT=8G", "in ns, expected a time such as 50us"),
+            ("RDC=8G", "in KiB/s, expected a rate such as 8M/s"),
+            ("BC=8us", "in KiB, expected a size such as 8M"),
+            (
+                "memory=8us",
+                "a time is given for a size, expected one such",
+            ),
+            ("memory=8", "a number without a unit is given for a size"),
+            ("memory*1e300", "expected at most 1 EiB, or 1000000 times"),
+            ("disk=8G", "a size is given for a factor, expected one"),
+        ] {
+            let error = bad.parse::<Change>().unwrap_err().to_string();
+            assert!(error.contains(said), "{bad}: {error}");
+            assert!(error.contains(&format!("'{bad}'")), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn more_than_there_is_cannot_be_taken_away() {
+        let applied = |change: &str, v: &mut SystemVector| {
+            let change: Change = change.parse().unwrap();
+            change.apply(v)
+        };
+        let mut v = vector();
+        let all = applied("RDC-900000000G/s", &mut v);
+        let why = all.nothing.unwrap();
+        assert!(why.contains("RDC is 1000 KiB/s"), "{why}");
+        assert!(why.contains("expected less than that"), "{why}");
+        assert_eq!(v.named("RDC").unwrap().value, 1000.0);
+        // Some of a family.
+        let part = applied("RRD-20", &mut v);
+        assert_eq!(part.nothing, None);
+        let stays = "RRD64: ";
+        assert!(part.meaning.starts_with(stays), "{}", part.meaning);
+        let stays = "; 1 such as RRD4 stay, as no rate would be left";
+        assert!(part.meaning.ends_with(stays), "{}", part.meaning);
+        // What was not measured is still that.
+        let none = applied("WRC-900000000G/s", &mut v).nothing.unwrap();
+        assert_eq!(none, "none of its metrics was measured");
+        let mut v = machine(Some((1_048_576.0, false)), Some(4 << 30));
+        for (change, there) in [("memory-900G", "4.0 GiB"), ("cache-1e30G", "1.0 GiB")] {
+            let why = applied(change, &mut v).nothing.unwrap();
+            assert!(why.contains(&format!("only {there}")), "{change}: {why}");
+            assert_eq!(v.named("BC").unwrap().value, 1_048_576.0);
+        }
+    }
+
+    #[test]
+    fn a_rate_that_is_nearly_none_has_a_cost() {
+        for change in ["RDC*1e-320", "read*1e300"] {
+            let mut v = vector();
+            change.parse::<Change>().unwrap().apply(&mut v);
+            let rate = v.named("RDC").unwrap().value;
+            assert!(rate > 0.0 && (1e9 / rate).is_finite(), "{change}: {rate:e}");
         }
     }
 

@@ -15,6 +15,18 @@ pub enum Dimension {
     Rate,
 }
 
+impl Dimension {
+    /// What a number of it is called.
+    pub fn what(self) -> &'static str {
+        match self {
+            Self::None => "a number without a unit",
+            Self::Time => "a time",
+            Self::Size => "a size",
+            Self::Rate => "a rate",
+        }
+    }
+}
+
 /// A number as it was written.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantity {

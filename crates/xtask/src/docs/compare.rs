@@ -15,6 +15,12 @@ const UNITS: [&str; 30] = [
 /// The first difference in words or shape; `None` if there is none.
 pub fn difference(old: &Transcript, now: &Transcript) -> Option<String> {
     for (old_step, step) in old.steps.iter().zip(&now.steps) {
+        if old.exact {
+            if let Some(line) = other_line(&old_step.said, &step.said) {
+                return Some(format!("`{}` {line}", step.command));
+            }
+            continue;
+        }
         let (before, after) = (marks(&old_step.said), marks(&step.said));
         let same = if old.words {
             headings(&old_step.said)
@@ -33,6 +39,31 @@ pub fn difference(old: &Transcript, now: &Transcript) -> Option<String> {
         }
     }
     None
+}
+
+/// The first line that is another one to the letter, a cut standing for any lines.
+fn other_line(old: &[String], now: &[String]) -> Option<String> {
+    let trimmed = |lines: &[String]| -> Vec<String> {
+        let ends = lines.iter().map(|line| line.trim_end());
+        let of = ends.map(|line| if line.trim() == CUT { CUT } else { line });
+        of.map(str::to_owned).collect()
+    };
+    let (mut old, mut now) = (trimmed(old), trimmed(now));
+    // A blank line ends a block that is only set in.
+    for lines in [&mut old, &mut now] {
+        while lines.last().is_some_and(String::is_empty) {
+            lines.pop();
+        }
+    }
+    if matches(&old, &now) {
+        return None;
+    }
+    let before_cut = old.iter().zip(&now).take_while(|(a, _)| *a != CUT);
+    let other = before_cut.clone().find(|(a, b)| a != b);
+    Some(match other {
+        Some((expected, line)) => format!("says now:\n{line}\nand not:\n{expected}"),
+        None => format!("says now:\n{}", now.join("\n")),
+    })
 }
 
 /// Lines as words, with one mark for each number and its unit.
@@ -143,6 +174,27 @@ mod tests {
         );
         assert!(mostly_in(&of("a b c"), &of("c x a")));
         assert!(!mostly_in(&of("a b c"), &of("c x y")));
+    }
+
+    #[test]
+    fn where_figures_count_every_letter_does() {
+        let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+        let other = |old: &str, now: &str| other_line(&lines(old), &lines(now));
+        assert_eq!(other("took 5 ms\n", "took 5 ms"), None);
+        assert_eq!(other("a 1\n…\nz 9\n\n", "a 1\nb 2\nz 9"), None);
+        let said = other("a 1\ntook 5 ms", "a 1\ntook 6 ms").unwrap();
+        assert_eq!(said, "says now:\ntook 6 ms\nand not:\ntook 5 ms");
+        assert!(other("a 1\n…\nz 9", "a 1\nb 2\nz 8").is_some());
+        assert!(other("a  1", "a 1").is_some(), "widths count");
+        let page = "<!-- transcript: exact -->\n\n    $ x\n    5 ms\n";
+        let of = |text: &str| match super::super::page::parts(text).as_slice() {
+            [_, super::super::page::Part::Transcript(t), ..] => t.clone(),
+            other => panic!("{other:?}"),
+        };
+        let (old, now) = (of(page), of(&page.replace('5', "6")));
+        assert!(difference(&old, &now).is_some() && difference(&old, &old).is_none());
+        let figures = |t: &Transcript| of(&t.text().replace(": exact", ""));
+        assert_eq!(difference(&figures(&old), &figures(&now)), None);
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct Transcript {
     pub root: bool,
     /// Only words count.
     pub words: bool,
+    /// Figures count too.
+    pub exact: bool,
 }
 
 /// One command.
@@ -41,6 +43,8 @@ pub struct ShownCommand {
 pub const CUT: &str = "…";
 
 const MARK: &str = "<!-- transcript";
+/// The mark of a block whose figures count.
+pub const EXACT: &str = "<!-- transcript: exact -->";
 const SETUP: &str = "<!-- setup:";
 
 /// Cuts a page at its marks.
@@ -127,11 +131,25 @@ fn transcript(lines: &[&str], at: usize) -> Option<(Transcript, usize)> {
         steps,
         root: mark.contains("root") || prompt == "# ",
         words: mark.contains("keep"),
+        exact: mark.contains("exact"),
     };
     Some((transcript, next))
 }
 
 impl Transcript {
+    /// A command whose target has virtual time, in a block where figures do not count.
+    pub fn lax(&self) -> Option<&str> {
+        let commands = self.steps.iter().map(|step| step.command.as_str());
+        let is_virtual = |command: &&str| {
+            let mut words = command.split_whitespace();
+            let is_target = |word: &str| word.starts_with("mem:") || word.starts_with("sim:");
+            words.next() == Some("fsage") && words.any(is_target)
+        };
+        commands
+            .filter(|_| !self.exact && !self.words)
+            .find(is_virtual)
+    }
+
     /// As it stands in the page.
     pub fn text(&self) -> String {
         let mut text = self.head.clone();
@@ -213,6 +231,24 @@ mod tests {
             text: "<!-- setup: mkdir a -->\n".into(),
             command: "mkdir a".into()
         }));
+    }
+
+    #[test]
+    fn what_is_computed_is_to_be_compared_to_the_letter() {
+        let lax = |mark: &str, command: &str| {
+            let page = format!("{mark}\n\n    $ {command}\n    5 ms\n");
+            match parts(&page).as_slice() {
+                [_, Part::Transcript(t), ..] => t.lax().is_some(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let computed = "fsage run postmark mem:fast";
+        assert!(lax("<!-- transcript -->", computed));
+        assert!(!lax(EXACT, computed) && !lax("<!-- transcript: keep -->", computed));
+        assert!(!lax(
+            "<!-- transcript -->",
+            "fsage run postmark scratch:ext4"
+        ));
     }
 
     #[test]

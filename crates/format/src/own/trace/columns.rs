@@ -139,25 +139,8 @@ fn some(ns: u64) -> Option<u64> {
     (ns > 0).then_some(ns)
 }
 
-/// Writes a path as text: bytes that are not UTF-8 become `\xHH`, a backslash becomes `\\`;
-/// everything else stays. [`unescape`] is its inverse.
-pub fn escape(path: &[u8]) -> String {
-    use std::fmt::Write;
-    let mut out = String::with_capacity(path.len());
-    for chunk in path.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            if c == '\\' {
-                out.push('\\');
-            }
-            out.push(c);
-        }
-        for byte in chunk.invalid() {
-            // Writing to a string cannot fail.
-            let _ = write!(out, "\\x{byte:02x}");
-        }
-    }
-    out
-}
+/// Writes a path as text. [`unescape`] is its inverse.
+pub use fsage_core::text::of_path as escape;
 
 /// The same of a path of this machine.
 pub fn path_text(path: &std::path::Path) -> String {
