@@ -84,6 +84,7 @@ fn followed(bytes: &[u8], dir: &Path) -> Option<()> {
         one_speed: true,
         snapshot: None,
         changes: &[],
+        traced_on: None,
     };
     predict(&mut TraceReader::open(&file).ok()?, &request, None).ok()?;
     let request = ReplayRequest {

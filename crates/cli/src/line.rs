@@ -17,17 +17,15 @@ pub struct Line {
 }
 
 impl Line {
-    fn add(&self, text: &str) -> io::Result<()> {
+    fn add(&self, text: &str) {
         let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
         drawn.push_str(text);
-        Ok(())
     }
 
     /// What moves the cursor by so many places.
-    fn go(&self, n: usize, direction: char) -> io::Result<()> {
-        match n {
-            0 => Ok(()),
-            n => self.add(&format!("\x1b[{n}{direction}")),
+    fn go(&self, n: usize, direction: char) {
+        if n > 0 {
+            self.add(&format!("\x1b[{n}{direction}"));
         }
     }
 }
@@ -38,35 +36,43 @@ impl TermLike for Line {
     }
 
     fn move_cursor_up(&self, n: usize) -> io::Result<()> {
-        self.go(n, 'A')
+        self.go(n, 'A');
+        Ok(())
     }
 
     fn move_cursor_down(&self, n: usize) -> io::Result<()> {
-        self.go(n, 'B')
+        self.go(n, 'B');
+        Ok(())
     }
 
     fn move_cursor_right(&self, n: usize) -> io::Result<()> {
-        self.go(n, 'C')
+        self.go(n, 'C');
+        Ok(())
     }
 
     fn move_cursor_left(&self, n: usize) -> io::Result<()> {
-        self.go(n, 'D')
+        self.go(n, 'D');
+        Ok(())
     }
 
     fn write_line(&self, text: &str) -> io::Result<()> {
-        self.add(text).and_then(|()| self.add("\n"))
+        self.add(text);
+        self.add("\n");
+        Ok(())
     }
 
     fn write_str(&self, text: &str) -> io::Result<()> {
-        self.add(text)
+        self.add(text);
+        Ok(())
     }
 
     fn clear_line(&self) -> io::Result<()> {
-        self.add("\r\x1b[2K")
+        self.add("\r\x1b[2K");
+        Ok(())
     }
 
     fn flush(&self) -> io::Result<()> {
-        self.add("\r")?;
+        self.add("\r");
         let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
         let text = std::mem::take(&mut *drawn);
         ui::draw(&text)

@@ -223,7 +223,7 @@ fn fitted(text: &str, columns: usize) -> String {
 /// A bar on a terminal.
 #[derive(Debug)]
 pub struct Bar {
-    bar: ProgressBar,
+    drawn: ProgressBar,
     doing: Shown,
     /// Clears it, also where a second signal ends this process.
     _clear: Cleanup,
@@ -272,7 +272,7 @@ impl Progress {
             shown.finish_and_clear();
         });
         Self::Bar(Bar {
-            bar,
+            drawn: bar,
             doing,
             _clear: clear,
         })
@@ -281,7 +281,9 @@ impl Progress {
     /// Progress of what nobody knows the steps of: how long it has lasted, and what is done.
     pub fn doing(first: &str) -> Self {
         let progress = Self::new(1, first);
-        if let Self::Bar(Bar { bar, doing, .. }) = &progress
+        if let Self::Bar(Bar {
+            drawn: bar, doing, ..
+        }) = &progress
             && let Some(style) = style("{elapsed:>5} {spinner} {doing}", doing, |_| SPINNER_COLUMNS)
         {
             bar.set_style(style);
@@ -293,7 +295,9 @@ impl Progress {
     pub fn goes_on(&self, what: &str) {
         let text = format!("{} …", plain::plain(what));
         match self {
-            Self::Bar(Bar { bar, doing, .. }) => {
+            Self::Bar(Bar {
+                drawn: bar, doing, ..
+            }) => {
                 shown(doing).message = text;
                 bar.force_draw();
             }
@@ -310,7 +314,9 @@ impl Progress {
         let remaining = remaining.into();
         let message = plain::plain(message.trim_end_matches([' ', ':'])).into_owned();
         match self {
-            Self::Bar(Bar { bar, doing, .. }) => {
+            Self::Bar(Bar {
+                drawn: bar, doing, ..
+            }) => {
                 *shown(doing) = Doing {
                     message,
                     remaining,

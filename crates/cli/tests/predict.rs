@@ -688,12 +688,12 @@ fn calls_in_the_trace_correct_costs_where_it_is_known_on_which_system_it_was_mad
     let line = ["predict", "t.fst", "--on", "disk.fsp", "--on", "fast.fsp"];
     let said = run(dir, line).exits(0);
     assert!(
-        said.stdout
+        said.text()
             .contains("corrected by what the trace's calls took on mem:disk")
     );
     let all = run(dir, line.iter().chain(&["--details"])).exits(0);
     assert!(
-        all.stdout
+        all.text()
             .contains("what calls took on mem:disk, where they were traced")
     );
     // Nothing is known of the latencies of a trace that was not measured.

@@ -426,6 +426,7 @@ fn it_is_profiled_predicted_and_replayed() {
         one_speed: true,
         snapshot: None,
         changes: &[],
+        traced_on: None,
     };
     let prediction = predicting::predict(&mut reader, &request, None).unwrap();
     assert_eq!(prediction.targets[0].name, "hidden:");

@@ -26,7 +26,7 @@ impl ReaderGone {
     pub fn is_cause(error: &(dyn std::error::Error + 'static)) -> bool {
         let io = error.downcast_ref::<io::Error>();
         io.and_then(io::Error::get_ref)
-            .is_some_and(|inner| inner.is::<Self>())
+            .is_some_and(<dyn std::error::Error + Send + Sync>::is::<Self>)
     }
 }
 

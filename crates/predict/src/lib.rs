@@ -33,6 +33,7 @@ pub mod rank;
 pub use fsage_format::result::prediction as result;
 mod run;
 mod shares;
+mod sizes;
 pub mod threads;
 pub mod whatif;
 pub mod writeback;

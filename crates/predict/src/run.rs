@@ -1,21 +1,20 @@
 //! One pass over a trace for several systems.
 
 use fsage_cache::{Policy, Start, WriteBack};
-use fsage_core::metric::{self, FamilyId, MetricId};
+use fsage_core::metric::MetricId;
 use fsage_core::{Op, OpKind, OpSource, PathTable, SinkError, SourceError};
 
-use crate::caches::sync::SCATTERED;
-use crate::caches::{Sizes, Throttle, View};
+use crate::caches::View;
 use crate::context::{Common, Context, Seen};
 use crate::cost::ledger::Latency;
 use crate::cost::{Charge, Ledger, Plan, SystemVector};
-use crate::drive::{self, Figures};
 use crate::elapsed::follow::{Event, Follow};
 use crate::elapsed::order::Order;
 use crate::elapsed::{Replay, Wanted};
 use crate::namespace::tree::{DentryId, Ino};
 use crate::namespace::{Namespace, Resolved, Scope};
-use crate::pattern::{NEAR_BYTES, Relation};
+use crate::pattern::Relation;
+use crate::sizes::sizes;
 use crate::threads::Threads;
 use crate::whatif::{Applied, Change};
 use crate::writeback::Load;
@@ -41,27 +40,8 @@ pub struct Options {
     pub traced_ns: Option<u64>,
 }
 
-/// The largest read-ahead of Linux where a profile does not tell: 128 KiB.
-const READ_AHEAD_PAGES: u64 = 32;
-
 /// Operations whose files are touched before the first of them is predicted: so few that all stays in the fastest cache.
 const TOUCHED_TOGETHER: usize = 64;
-
-/// A close that starts to write takes so many times as long as one that does not.
-const STARTS: f64 = 4.0;
-/// The first read of a file of 1 KiB costs less than this share of that of 4 KiB where it needs no request.
-const INLINE_SHARE: f64 = 0.25;
-
-/// A first lookup in another directory costs more than this share of an access where its blocks are an access apart.
-const DIRECTORY_SHARE: f64 = 0.25;
-
-/// What passing over a freed inode takes at least, where that is done: less is what two means differ by.
-const PASSED_NS: f64 = 2.0;
-
-/// A block of a directory, and how many names one holds at least and at most.
-const BLOCK_KIB: f64 = 4.0;
-const LEAST_NAMES: f64 = 64.0;
-const MOST_NAMES: f64 = 256.0;
 
 /// What one operation was predicted to be.
 #[derive(Debug, Clone, PartialEq)]
@@ -511,145 +491,4 @@ fn charge(
         .replay
         .push(op, event, place, (latency, Wanted::of(view)), charged);
     latency
-}
-
-/// The largest that is not more, and at least 1.
-fn power_of_two(value: f64) -> u64 {
-    1 << value.max(1.0).log2() as u64
-}
-
-/// How far apart directories put their files by turns, in bytes, and among how many places; `None` where they lie
-/// beside one another or an arm need not move.
-fn directories_in_turn(vector: &SystemVector) -> Option<(u64, u64)> {
-    let value = |name: &str| vector.named(name).map(|e| e.value as u64);
-    let (apart, places) = (value("DAP")?.checked_mul(1024)?, value("DAN")?);
-    (!vector.machine.in_memory && apart > NEAR_BYTES && places > 1).then_some((apart, places))
-}
-
-/// In how many of the places among which directories take turns commits were measured.
-fn commit_places(vector: &SystemVector) -> u64 {
-    let measured = |place: &u64| vector.named(&format!("FSYP{place}")).is_some();
-    let points = metric::family("FSYP")
-        .into_iter()
-        .flat_map(FamilyId::metrics);
-    let places = points.filter_map(MetricId::point).map(u64::from);
-    places.take_while(measured).count() as u64
-}
-
-/// What it takes to write at one more place, of many in one flush; 0 where nothing tells.
-fn place_ns(vector: &SystemVector) -> u64 {
-    let value = |name: &str| vector.named(name).map(|e| e.value);
-    let more = value("FDSR").zip(value("FDSO"));
-    more.map_or(0, |(all, one)| {
-        power_of_two((all - one) / (SCATTERED - 1.0))
-    })
-}
-
-/// Names of a block of a directory, by what the device takes for each name of a listing and for a block of a file. What
-/// it takes beside reading makes that fewer, and nobody has names so long or so short that it is fewer or more.
-fn names_of_block(vector: &SystemVector) -> u32 {
-    let value = |name: &str| vector.named(name).map(|e| e.value).filter(|&v| v > 0.0);
-    let each = value("RDIRCE")
-        .zip(value("RDIRE"))
-        .map(|(cold, cached)| cold - cached);
-    let kib_per_s = value("RD1024").or_else(|| value("RD64"));
-    let names = each.filter(|&ns| ns > 0.0).zip(kib_per_s);
-    names.map_or(0, |(ns, rate)| {
-        let block_ns = BLOCK_KIB * 1e9 / rate;
-        let names = (block_ns / ns).clamp(LEAST_NAMES, MOST_NAMES);
-        1 << names.log2().round() as u32
-    })
-}
-
-/// What a KiB more takes of a long write that is made stable, in nanoseconds.
-fn write_ns(vector: &SystemVector) -> Option<f64> {
-    let each_ns = |stem: &str| {
-        let at = |kib: u32| vector.named(&format!("{stem}{kib}")).map(|e| e.value);
-        Some((at(16384)? - at(1024)?) / 15360.0).filter(|ns| *ns > 0.0)
-    };
-    each_ns("FDS").or_else(|| each_ns("FSY"))
-}
-
-/// Where writers are throttled, and how.
-fn throttle(vector: &SystemVector) -> Option<Throttle> {
-    let value = |name: &str| vector.named(name).map(|e| e.value as u64);
-    let kib = vector.named("DTH").filter(|e| !e.lower_bound)?.value as u64;
-    let kib_per_s = value("DTR")?;
-    let nothing_meanwhile = value("DTB").is_some_and(|stays| stays >= kib);
-    (kib > 0 && kib_per_s > 0).then_some(Throttle {
-        kib,
-        kib_per_s,
-        by_file: nothing_meanwhile && value("DTF").is_some(),
-    })
-}
-
-/// Cache sizes of a system; a size that is only a lower bound is no bound, and comes back apart.
-fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
-    let size = |name: &str| {
-        vector
-            .named(name)
-            .filter(|e| !e.lower_bound)
-            .map(|e| e.value as u64)
-    };
-    let has = |name: &str| vector.named(name).is_some();
-    let at_least = vector
-        .named("BC")
-        .filter(|e| e.lower_bound)
-        .map(|e| e.value as u64 / 4);
-    let sizes = Sizes {
-        pages: size("BC").map(|kib| kib / 4),
-        names: size("DNLC"),
-        attributes: size("MDC"),
-        read_ahead: vector
-            .named("RAW")
-            .map_or(READ_AHEAD_PAGES, |e| e.value as u64 / 4),
-        locality: has("LUN_NC") || has("LUF_NC"),
-        deviceless: vector.machine.deviceless,
-        drive: Figures::of(vector),
-        arm_alone: drive::arm_alone(vector),
-        far_kib: metric::family("RX")
-            .into_iter()
-            .flat_map(FamilyId::metrics)
-            .filter(|&id| vector.get(id).is_some())
-            .filter_map(MetricId::point)
-            .max()
-            .map_or(0, u64::from),
-        near_kib: size("RXB"),
-        inline: vector
-            .named("RF1")
-            .zip(vector.named("RF4"))
-            .is_some_and(|(one, four)| one.value < INLINE_SHARE * four.value),
-        throttle: throttle(vector),
-        room_changes: size("MTH")
-            .zip(vector.named("MTW").map(|e| e.value as u64))
-            .filter(|&(most, each_ns)| most > 0 && each_ns > 0),
-        write_kib_per_s: write_ns(vector).map_or(0, |ns| power_of_two(1e9 / ns)),
-        seeks: !vector.machine.in_memory && !vector.machine.deviceless,
-        place_ns: place_ns(vector),
-        writes_closed: vector
-            .named("CLOSET")
-            .zip(vector.named("CLOSEW"))
-            .is_some_and(|(starts, plain)| starts.value > STARTS * plain.value),
-        shares_blocks: vector.named("CPS").is_some(),
-        reads_paused: vector
-            .named("RFF_G2000")
-            .zip(vector.named("RFF"))
-            .is_some_and(|(after, before)| after.value > before.value),
-        file_system: vector.machine.file_system,
-        directories_apart: vector
-            .named("LUR_NC")
-            .zip(vector.named("RFF"))
-            .is_some_and(|(lookup, access)| lookup.value > DIRECTORY_SHARE * access.value),
-        directories_in_turn: directories_in_turn(vector),
-        commit_places: commit_places(vector),
-        passes_freed: vector
-            .named("CRP")
-            .is_some_and(|each| each.value > PASSED_NS),
-        stretches: vector
-            .named("LUN_NC")
-            .zip(vector.named("LUS_NC"))
-            .is_some_and(|(mean, there)| mean.value > there.value),
-        names_of_block: names_of_block(vector),
-    };
-    (sizes, at_least)
 }

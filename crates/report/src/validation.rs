@@ -561,6 +561,7 @@ mod tests {
             predicted_elapsed_ns: 2.0 * predicted_ns,
             elapsed_error: Some(predicted_ns / measured_ns - 1.0),
             equal_speed: None,
+            ranked_ns: None,
             predicted_writeback_ns: 0.0,
             kinds,
             warnings: Vec::new(),

@@ -87,17 +87,7 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
         open_whole_snapshot(path, args.allow_lossy)?;
     }
     let mut request = Request {
-        options: Options {
-            policy: match args.cache {
-                CacheArg::Lru => Policy::Lru,
-                CacheArg::Linux => Policy::Linux,
-            },
-            start: match args.start {
-                StartArg::Cold => Start::Cold,
-                StartArg::Warm => Start::Warm,
-            },
-            ..Options::default()
-        },
+        options: options(args),
         profiles: &profiles,
         one_speed: true,
         snapshot: args.snapshot.as_deref(),
@@ -139,6 +129,20 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
         out::text(&prediction::text(&result, args.details, out::width()))?;
     }
     Ok(exit_of(&result))
+}
+
+fn options(args: &PredictArgs) -> Options {
+    Options {
+        policy: match args.cache {
+            CacheArg::Lru => Policy::Lru,
+            CacheArg::Linux => Policy::Linux,
+        },
+        start: match args.start {
+            StartArg::Cold => Start::Cold,
+            StartArg::Warm => Start::Warm,
+        },
+        ..Options::default()
+    }
 }
 
 /// Where the trace was made, as far as that is known.

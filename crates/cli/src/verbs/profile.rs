@@ -22,6 +22,16 @@ use crate::exit::{Exit, UsageError};
 use crate::files::writable;
 use crate::{out, ui};
 
+/// Says where a result went that was not to take the place of a better one.
+fn stays(file: Option<&Path>, kept: Option<&Path>) {
+    if let Some(file) = file.filter(|&file| kept.is_some_and(|kept| kept != file)) {
+        ui::line(&format!(
+            "{} holds a whole profile and stays as it was",
+            file.display()
+        ));
+    }
+}
+
 pub fn run(args: &ProfileArgs) -> Result<Exit> {
     let begun = Instant::now();
     if args.list {
@@ -81,14 +91,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         measured.save(kept)?;
     }
     summarize(&measured, kept.as_deref().unwrap_or(output));
-    if let (Some(kept), Some(file)) = (&kept, file)
-        && kept != file
-    {
-        ui::line(&format!(
-            "{} holds a whole profile and stays as it was",
-            file.display()
-        ));
-    }
+    stays(file, kept.as_deref());
     let hurried = args.max_time.is_some();
     let failed = tell(&measured, hurried) || gutted(&measured, hurried);
     if json {

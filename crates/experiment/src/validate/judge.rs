@@ -151,7 +151,8 @@ impl Ranks {
         let known = faster.measured_interval_ns.is_some() && slower.measured_interval_ns.is_some();
         let disjoint = disjoint(faster, slower);
         let apart = known && disjoint;
-        let right = faster.predicted_ns < slower.predicted_ns;
+        let predicted_ns = |pair: &Pair| pair.ranked_ns.unwrap_or(pair.predicted_ns);
+        let right = predicted_ns(faster) < predicted_ns(slower);
         self.total += 1;
         self.right += u32::from(right);
         self.apart_total += u32::from(apart);
@@ -205,6 +206,7 @@ pub(super) mod tests {
             predicted_elapsed_ns: 0.0,
             elapsed_error: None,
             equal_speed: None,
+            ranked_ns: None,
             predicted_writeback_ns: 0.0,
             kinds: vec![],
             warnings: vec![],
@@ -309,6 +311,20 @@ pub(super) mod tests {
         assert_eq!(judged.figures.ranks_total, 48);
         // 95.8 % of 48.
         assert_eq!(judged.figures.ranks_right, 46, "{:?}", judged.ranks_wrong);
+    }
+
+    #[test]
+    fn the_order_is_that_of_predictions_that_are_corrected_alike() {
+        let mut pairs = vec![pair("w", "a", 100.0, 150.0), pair("w", "b", 120.0, 130.0)];
+        assert_eq!(judge(&pairs).figures.ranks_right, 0);
+        pairs[0].ranked_ns = Some(105.0);
+        let judged = judge(&pairs);
+        assert_eq!(judged.figures.ranks_right, 1);
+        let average = judged.figures.average_error.unwrap();
+        assert!(
+            (average - f64::midpoint(0.5, 10.0 / 120.0)).abs() < 1e-9,
+            "{average}"
+        );
     }
 
     #[test]

@@ -182,15 +182,19 @@ fn from_one_trace(
             found.not_predicted.push(alone);
             continue;
         }
-        let of = |predicted| {
+        let of = |predicted, corrected: Option<&TargetPrediction>| {
             let distributions = made.distributions.of(index);
-            pair(plan, (workload, target), runs, predicted, distributions)
+            let ranked = corrected.filter(|_| target == source);
+            Pair {
+                ranked_ns: ranked.map(predicted_ns),
+                ..pair(plan, (workload, target), runs, predicted, distributions)
+            }
         };
         let speed = made.speeds.get(index).copied();
         let profiled_ns = profiles.get(index).and_then(|p| p.measurement.reference_ns);
         let judged = both(
-            of(predicted),
-            made.equal.get(index).map(of),
+            of(predicted, made.raw.targets.get(targets.len())),
+            (made.equal.get(index)).map(|equal| of(equal, made.equal.get(targets.len()))),
             speed.zip(profiled_ns),
         );
         pairs.insert(target, judged);
@@ -232,10 +236,15 @@ fn predictions(
     let but = targets.iter().position(|&target| alone && target == source);
     let traced_on = in_context(&kept.trace, &request, there, but)?;
     request.traced_on = traced_on.as_ref();
+    // Its order among the others is that of predictions which are corrected alike.
+    let again = but.filter(|_| traced_on.is_some());
+    let profiles: Vec<SystemProfile> = profiles.iter().chain(again.and(there)).cloned().collect();
+    request.profiles = &profiles;
     let mut distributions = Distributions::new(profiles.len());
     let mut reader = TraceReader::open(&kept.trace)?;
     let raw = predict(&mut reader, &request, Some(&mut distributions))?;
-    let speeds = speeds(found, workload, targets).unwrap_or_default();
+    let mut speeds = speeds(found, workload, targets).unwrap_or_default();
+    speeds.extend(again.and_then(|index| speeds.get(index).copied()));
     let equal = if speeds.is_empty() {
         Vec::new()
     } else {
@@ -336,6 +345,11 @@ fn mean_elapsed_ns(runs: &[&MeasuredRun]) -> f64 {
     sum / runs.len().max(1) as f64
 }
 
+/// A tracer sees calls from their start to their end, whatever they waited for.
+fn predicted_ns(predicted: &TargetPrediction) -> f64 {
+    predicted.latency_total_ns.unwrap_or_default() + predicted.processor_wait_ns
+}
+
 fn pair(
     plan: &ValidatePlan,
     (workload, target): (usize, usize),
@@ -347,8 +361,7 @@ fn pair(
     let (measured_ns, measured_interval_ns, measured_variation) = measured(&totals);
     let elapsed_ns = mean_elapsed_ns(runs);
     let error = |predicted: f64, measured: f64| (predicted - measured) / measured;
-    // A tracer sees calls from their start to their end, whatever they waited for.
-    let predicted_ns = predicted.latency_total_ns.unwrap_or_default() + predicted.processor_wait_ns;
+    let predicted_ns = predicted_ns(predicted);
     let predicted_elapsed_ns = predicted.elapsed_ns.unwrap_or_default();
     let half = predicted.uncertainty.log_half_width.exp();
     Pair {
@@ -372,6 +385,7 @@ fn pair(
         elapsed_error: (elapsed_ns > 0.0 && predicted_elapsed_ns > 0.0)
             .then(|| error(predicted_elapsed_ns, elapsed_ns)),
         equal_speed: None,
+        ranked_ns: None,
         predicted_writeback_ns: predicted.writeback_ns,
         kinds: kinds(runs, predicted, distributions),
         warnings: predicted.warnings.clone(),

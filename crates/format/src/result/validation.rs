@@ -100,6 +100,10 @@ pub struct Pair {
     pub measured_variation: Option<f64>,
     /// Predicted total latency, nanoseconds.
     pub predicted_ns: f64,
+    /// The same corrected by the run that it is judged by, for the order of targets alone: the others are corrected by
+    /// that one, too. `None` where it is no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranked_ns: Option<f64>,
     /// Its 95 % interval, from the intervals of the profile and the error that the model had before;
     /// until version 0.1.0 from the profile alone.
     pub predicted_interval_ns: (f64, f64),

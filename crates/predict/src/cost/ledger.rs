@@ -118,7 +118,7 @@ impl Ledger {
     /// Makes an operation so many times as long: in this trace its metrics are.
     #[inline]
     fn correct(&mut self, latency: Latency, scale: f64) -> Latency {
-        if scale == 1.0 {
+        if (scale - 1.0).abs() < f64::EPSILON {
             return latency;
         }
         for part in &mut self.request {

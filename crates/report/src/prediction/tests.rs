@@ -1,6 +1,7 @@
 use fsage_format::result::prediction::{
-    CacheUse, Caches, Changed, Confidence, FamilyShare, Help, Incomplete, KindPrediction,
-    MetricShare, PairRank, Prediction, Ranked, TargetPrediction, Uncertainty,
+    CacheUse, Caches, Changed, Confidence, ContextClass, ContextRecord, FamilyShare, Help,
+    Incomplete, KindPrediction, MetricShare, PairRank, Prediction, Ranked, TargetPrediction,
+    Uncertainty,
 };
 
 use super::{range, text as answer};
@@ -181,6 +182,7 @@ fn prediction(targets: Vec<TargetPrediction>, p: f64) -> Prediction {
         targets,
         ranking,
         pairs,
+        context: None,
         warnings: vec![],
     }
 }
@@ -535,6 +537,36 @@ fn what_it_takes_for_granted_is_said() {
     assert!(
         said.starts_with("Nothing is predicted: of 10 operations of the trace none"),
         "{said}"
+    );
+}
+
+#[test]
+fn by_what_costs_were_corrected_is_said_and_shown() {
+    let mut result = prediction(vec![target("ext4", 10.0 * S, 8.0 * S)], 0.5);
+    assert!(!text(&result, 80).contains("corrected"));
+    let class = |kind: &str, measured_ns: f64, factor: f64| ContextClass {
+        kind: kind.into(),
+        operations: 1234,
+        measured_ns,
+        predicted_ns: S,
+        factor,
+    };
+    result.context = Some(ContextRecord {
+        system: "home".into(),
+        classes: vec![class("stat", S, 1.0), class("read", 1.5 * S, 1.33)],
+    });
+    let said = text(&result, 80);
+    assert!(
+        said.contains("corrected by what the trace's calls took on home"),
+        "{said}"
+    );
+    fits(&said);
+    let all = answer(&result, true, 80);
+    let rows: Vec<&str> = all.lines().filter(|line| line.contains("1,234")).collect();
+    assert_eq!(rows.len(), 2, "{all}");
+    assert!(
+        rows[0].contains("read") && rows[0].ends_with("x1.33"),
+        "the largest first: {all}"
     );
 }
 
