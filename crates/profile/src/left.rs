@@ -85,6 +85,7 @@ impl Rate {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "exact by construction")]
 mod tests {
     use super::*;
 
