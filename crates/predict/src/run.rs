@@ -14,6 +14,7 @@ use crate::elapsed::{Replay, Wanted};
 use crate::namespace::tree::{DentryId, Ino};
 use crate::namespace::{Namespace, Resolved, Scope};
 use crate::pattern::Relation;
+use crate::shares::Part;
 use crate::sizes::sizes;
 use crate::threads::Threads;
 use crate::whatif::{Applied, Change};
@@ -82,7 +83,17 @@ pub(crate) struct Target {
     pub at_least_pages: Option<u64>,
 }
 
+/// A total of which more than this share stands on metrics that were disturbed tells nothing of calls in the trace.
+const DISTURBED: f64 = 0.5;
+
 impl Target {
+    /// Whether most of what was charged stands on metrics that were disturbed when they were measured.
+    fn is_disturbed(&self) -> bool {
+        let vector = &self.vector;
+        let marked = |(slot, _)| vector.at(slot).is_some_and(|e| e.marked);
+        Part::of(&self.ledger.all_weights(), vector, marked).share > DISTURBED
+    }
+
     /// The replay to the end of what was pushed. Where calls are dearer in this trace, so is what others wait for them.
     pub fn replayed(&self) -> Replay {
         let mut replay = self.replay.clone();
@@ -174,12 +185,12 @@ impl Predictor {
     }
 
     /// What the trace tells, once all is pushed; `None` where the profile of the system that it was made on lacks
-    /// costs, or where nothing was to be found out. Of one that was learnt already, what it does there.
+    /// costs or was disturbed, or where nothing was to be found out. Of one that was learnt already, what it does there.
     pub fn context(&self) -> Option<Context> {
         let (seen, source) = self.seen.as_ref().zip(self.targets.first())?;
         let before = self.source.as_ref().map(|(_, context)| context);
-        let whole = source.incomplete(0.0).is_none();
-        whole.then(|| seen.context(source, before))
+        let tells = source.incomplete(0.0).is_none() && !source.is_disturbed();
+        tells.then(|| seen.context(source, before))
     }
 
     /// Corrects costs by what the trace tells of them, on the system of `source`, which it was made on; those of the

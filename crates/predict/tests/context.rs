@@ -6,6 +6,8 @@ use crate::common;
 
 use common::{Script, everything};
 use fsage_core::OpKind;
+use fsage_core::metric::MetricId;
+use fsage_predict::cost::Estimate;
 use fsage_predict::{Context, Options, Predictor, SystemVector};
 
 /// A file that is asked for its attributes and read again and again; every call took so many times what it costs on
@@ -139,6 +141,19 @@ fn nothing_is_learnt_from_what_has_no_latencies_or_no_costs() {
     }
     let context = learnt(&script, &source).unwrap();
     assert!(context.record().classes.is_empty(), "{context:?}");
+}
+
+#[test]
+fn nothing_is_learnt_beside_a_profile_that_was_disturbed() {
+    let script = script(300.0);
+    let mut disturbed = slow(200.0);
+    for id in MetricId::all() {
+        if let Some(estimate) = disturbed.get(id) {
+            let marked = true;
+            disturbed.set(id, Estimate { marked, ..estimate });
+        }
+    }
+    assert_eq!(learnt(&script, &disturbed), None);
 }
 
 #[test]

@@ -192,7 +192,8 @@ fn learnt<'a>(
         .with_context(|| format!("predict {}", subject.name))?;
     if context.is_none() && matches!(there, There::Given(_)) {
         ui::note(&format!(
-            "{} lacks costs of what the trace does: nothing is corrected by what its calls took",
+            "{} lacks costs of what the trace does, or was disturbed when it was measured: nothing is corrected by what \
+             calls took there",
             profile.name
         ));
     }
