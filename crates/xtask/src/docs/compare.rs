@@ -41,10 +41,21 @@ pub fn difference(old: &Transcript, now: &Transcript) -> Option<String> {
     None
 }
 
+/// Whether a line says how far a command is, as one that takes long says it now and then: on a slow machine alone.
+fn is_progress(line: &str) -> bool {
+    let rest = line.strip_prefix("after ");
+    rest.and_then(|rest| rest.split_once(": "))
+        .is_some_and(|(time, doing)| {
+            let done = doing.split(' ').next().unwrap_or_default();
+            time.ends_with(['s', 'n', 'h']) && done.contains('/')
+        })
+}
+
 /// The first line that is another one to the letter, a cut standing for any lines.
 fn other_line(old: &[String], now: &[String]) -> Option<String> {
     let trimmed = |lines: &[String]| -> Vec<String> {
         let ends = lines.iter().map(|line| line.trim_end());
+        let ends = ends.filter(|line| !is_progress(line));
         let of = ends.map(|line| if line.trim() == CUT { CUT } else { line });
         of.map(str::to_owned).collect()
     };
@@ -184,6 +195,9 @@ mod tests {
         assert_eq!(other("a 1\n…\nz 9\n\n", "a 1\nb 2\nz 9"), None);
         let said = other("a 1\ntook 5 ms", "a 1\ntook 6 ms").unwrap();
         assert_eq!(said, "says now:\ntook 6 ms\nand not:\ntook 5 ms");
+        let slow = "after 1 min 15 s: 7/9 run 1 of x on y, about 3 s left\na 1";
+        assert_eq!(other("a 1", slow), None, "how far it is is no result");
+        assert!(other("a 1", "after 5 s: all\na 1").is_some());
         assert!(other("a 1\n…\nz 9", "a 1\nb 2\nz 8").is_some());
         assert!(other("a  1", "a 1").is_some(), "widths count");
         let page = "<!-- transcript: exact -->\n\n    $ x\n    5 ms\n";
