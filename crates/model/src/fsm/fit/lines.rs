@@ -17,6 +17,8 @@ pub(super) struct LineFit {
     pub(super) think: Counter,
     pub(super) took: [(u64, u64); Stage::COUNT],
     pub(super) repeat: Counter,
+    /// For how many it did not wait, and one more; 0 where it did not wait.
+    pub(super) waits: Counter,
     pub(super) next: FxHashMap<u32, u64>,
 }
 
