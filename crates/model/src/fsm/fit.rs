@@ -20,7 +20,7 @@ use super::resolve::{NONE, State};
 use super::step::{Form, VisitStep};
 use begun::Begun;
 use held::{Base, Held};
-use lines::{At, Far, PartFit, Parts, ends};
+use lines::{At, Came, Far, PartFit, Parts, ends};
 use stacks::{Stacks, nearer};
 
 /// Larger models are made coarser.
@@ -297,7 +297,8 @@ impl<'g> Fit<'g> {
         by_open: impl Fn((u32, u32), &Base) -> bool,
     ) -> (Parts, Vec<Group>) {
         let visits = &self.gather.visits;
-        let first_ns = visits.iter().next().map_or(0, |v| v.start_ns);
+        let mut real = visits.iter().filter(|v| v.begins == NONE);
+        let first_ns = real.next().map_or(0, |v| v.start_ns);
         let mut parts = Parts::default();
         let mut stacks = Stacks::new(self.classes.len());
         let mut held = Held::default();
@@ -307,7 +308,7 @@ impl<'g> Fit<'g> {
         let mut at: Vec<Option<At>> = vec![None; self.gather.threads.len()];
         for visit in visits.iter() {
             let phase = starts
-                .partition_point(|&s| s <= visit.start_ns - first_ns)
+                .partition_point(|&s| s <= visit.start_ns.saturating_sub(first_ns))
                 .max(1) as u32
                 - 1;
             let group = self.groups.get(visit.thread as usize).copied().unwrap_or(0);
@@ -321,8 +322,14 @@ impl<'g> Fit<'g> {
             held.after(&visit);
             let stage = visit.before;
             let class = self.class(visit.node);
-            let distances = self.distances(&mut stacks, &visit);
-            for (i, (number, pick)) in self.apart(&visit).into_iter().enumerate() {
+            let (near, other) = self.distances(&mut stacks, &visit);
+            let mut came = Came {
+                distance: near,
+                waits,
+                think_ns: think_ns.min(MOST_TIME_NS),
+                took_ns: visit.took_ns.min(MOST_TIME_NS),
+            };
+            for (number, pick) in self.apart(&visit) {
                 let to = (visit.to != NONE).then(|| (self.class(visit.to), visit.to_pick));
                 // What begins a process is told apart by whose group that is.
                 let class = self.started(&visit).unwrap_or(class);
@@ -349,15 +356,10 @@ impl<'g> Fit<'g> {
                         });
                     }
                 }
-                let first = i == 0;
+                // Of what is taken apart the first has all of it.
+                let came = std::mem::take(&mut came);
                 if let Some(line) = part.lines.get_mut(line as usize - 1) {
-                    line.distance.add(if first { distances.0 } else { 0 });
-                    line.to_distance.add(distances.1);
-                    line.waits.add(if first { waits } else { 0 });
-                    line.think
-                        .add(if first { think_ns.min(MOST_TIME_NS) } else { 0 });
-                    let took_ns = if first { visit.took_ns } else { 0 };
-                    line.took(stage, took_ns.min(MOST_TIME_NS));
+                    line.came(stage, came, other);
                 }
             }
         }

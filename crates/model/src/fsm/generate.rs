@@ -187,38 +187,43 @@ impl Generator {
         let model = Arc::clone(&all.model);
         for (group, about) in model.groups.iter().enumerate() {
             for place in 0..u64::from(about.at_once) {
-                let lane = all.lanes.len() as u32;
-                all.streams.add(about, of_place);
-                let who = all.process(about, lane);
-                let comes = about.started == 0 || place < about.roots();
-                let begins = all.waits.get_mut(group).filter(|_| comes);
-                let begins = begins.map(|w| &mut w.0);
-                let begin_ns = begins.map_or(0, |b| b.draw(&about.begin_ns, &mut all.random));
-                all.lanes.push(Lane {
-                    group: group as u32 + 1,
-                    who,
-                    phase: 0,
-                    line: 0,
-                    again: None,
-                    walked: 0,
-                    calls: 0,
-                    ended: false,
-                    new: true,
-                    last: (0, 0),
-                    idle_ns: begin_ns,
-                    thought_ns: None,
-                    goes_on: false,
-                    did: false,
-                    started: false,
-                    behind: None,
-                    parent: None,
-                    idle: false,
-                    waits: None,
-                });
-                all.next.push(Reverse((0, lane)));
+                all.place(group, about, (place, of_place));
             }
         }
         Ok(all)
+    }
+
+    /// One more place of a group, its `number`-th, of so many streams at the most.
+    fn place(&mut self, group: usize, about: &Group, (number, streams): (u64, u32)) {
+        let lane = self.lanes.len() as u32;
+        self.streams.add(about, streams);
+        let who = self.process(about, lane);
+        let comes = about.started == 0 || number < about.roots();
+        let begins = self.waits.get_mut(group).filter(|_| comes);
+        let begins = begins.map(|w| &mut w.0);
+        let begin_ns = begins.map_or(0, |b| b.draw(&about.begin_ns, &mut self.random));
+        self.lanes.push(Lane {
+            group: group as u32 + 1,
+            who,
+            phase: 0,
+            line: 0,
+            again: None,
+            walked: 0,
+            calls: 0,
+            ended: false,
+            new: true,
+            last: (0, 0),
+            idle_ns: begin_ns,
+            thought_ns: None,
+            goes_on: false,
+            did: false,
+            started: false,
+            behind: None,
+            parent: None,
+            idle: false,
+            waits: None,
+        });
+        self.next.push(Reverse((0, lane)));
     }
 
     fn process(&mut self, group: &Group, lane: u32) -> Who {

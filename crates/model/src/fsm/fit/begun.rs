@@ -24,7 +24,9 @@ impl Begun {
         first: bool,
     ) -> Option<(u64, u64)> {
         let thread = visit.thread;
-        let carried = self.carried.remove(&thread).unwrap_or_default();
+        let carried = self.carried.remove(&thread);
+        let first = first && carried.is_none();
+        let carried = carried.unwrap_or_default();
         // Those that no line begins come when it is their turn, and do not think before that.
         let known = fit.gather.threads.get(thread as usize);
         let came_ns = known.and_then(|t| t.came_ns);
