@@ -96,6 +96,8 @@ pub struct Thread {
     pub exit_ns: Option<u64>,
     /// Whether it or one that it began does anything.
     pub is_active: bool,
+    /// Whether it waited for any that it began.
+    pub has_waited: bool,
     end_ns: Option<u64>,
     /// When one that it began ended, since its last operation.
     ended_ns: Option<u64>,

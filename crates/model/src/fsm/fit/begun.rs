@@ -56,11 +56,14 @@ impl Begun {
 }
 
 impl Fit<'_> {
-    /// Whether a thread is begun by a line of another: it is the only one of its process, and does something.
+    /// Whether a thread is begun by a line of another: it is the only one of its process, and does something, and the other
+    /// waited for any. Who begins servers and lets them go tells nothing that their times do not.
     pub(super) fn is_started(&self, thread: usize) -> bool {
         let known = self.gather.threads.get(thread);
-        known.is_some_and(|t| t.fork.is_some() && !t.mix.is_empty())
-            && self.together.get(thread) == Some(&0)
+        let known = known.filter(|t| !t.mix.is_empty() && self.together.get(thread) == Some(&0));
+        let fork = known.and_then(|t| self.gather.forks.get(t.fork? as usize));
+        let parent = fork.and_then(|f| self.gather.threads.get(f.by as usize));
+        parent.is_some_and(|parent| parent.has_waited)
     }
 
     /// The group, from 1, of the process that begins with what is no visit, where that is one of the model.

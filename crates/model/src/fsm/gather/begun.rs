@@ -109,6 +109,7 @@ impl Gather {
         let waits = !op.record.contains(OpFlags::WAITS) || op.pause.waited_ns > 0;
         if let Some(ended_ns) = ended_ns.filter(|_| waits) {
             thread.waited_ns = Some(ended_ns);
+            thread.has_waited = true;
         }
     }
 

@@ -128,7 +128,7 @@ impl Left {
             first: new,
             going_on: scaled(&part.going_on),
             next: part.script.iter().map(|l| scaled(&l.next)).collect(),
-            exits: exits(part),
+            exits: exits(part, model.groups.iter().any(|g| g.started > 0)),
             ends: ends(part),
             needs: needs(model, part),
             // All of it ends by itself.
@@ -168,10 +168,11 @@ fn ends(part: &Part) -> Vec<bool> {
     }
 }
 
-/// For each line the follower that is nearest to the end: of several one that is no first use of a file, which may have to come
-/// before the others, and that comes most often.
-fn exits(part: &Part) -> Vec<u64> {
+/// For each line the follower that is nearest to the end. Where processes begin others it is, of several, one that is no first
+/// use of a file, which may have to come before the others, and that comes most often.
+fn exits(part: &Part, by_lines: bool) -> Vec<u64> {
     let mut far: Vec<Option<u64>> = vec![None; part.script.len() + 1];
+    let mut exits = vec![0; part.script.len()];
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); part.script.len() + 1];
     for (i, line) in part.script.iter().enumerate() {
         for (next, _) in &line.next.0 {
@@ -191,8 +192,14 @@ fn exits(part: &Part) -> Vec<u64> {
                 continue;
             };
             *place = Some(distance + 1);
+            if let Some(exit) = exits.get_mut(earlier - 1) {
+                *exit = line as u64;
+            }
             queue.push_back(earlier);
         }
+    }
+    if !by_lines {
+        return exits;
     }
     let distance = |line: u64| far.get(line as usize).copied().flatten();
     let is_first = |line: u64| {
