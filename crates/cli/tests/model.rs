@@ -560,7 +560,6 @@ fn options_that_a_model_has_no_use_for_are_refused() {
     for (output, more, expected) in [
         ("m.fsm", ["--chunks", "3"], "--chunks is for a .cfg"),
         ("m.fsm", ["--io-chunk", "512"], "--io-chunk is for a .cfg"),
-        ("m.fsm", ["--within", "9%"], "--within is for a .cfg"),
         ("m.cfg", ["--snapshot", "s.fss"], "--snapshot is for a .fsm"),
     ] {
         let args = ["model", "fit", trace, "-o", output];
@@ -569,4 +568,21 @@ fn options_that_a_model_has_no_use_for_are_refused() {
     }
     let args = ["model", "fit", trace, "-o", trace];
     run(dir.path(), args).fails(2, &["would be read and written over"]);
+}
+
+#[test]
+fn a_model_that_is_farther_off_than_is_asked_is_written_and_the_exit_code_says_so() {
+    let dir = temp();
+    let trace = corpus("build.fst");
+    let fit = |within: &str| {
+        let trace = trace.to_str().unwrap();
+        let args = ["model", "fit", trace, "-o", "m.fsm", "--within", within];
+        run(dir.path(), args)
+    };
+    let text = fit("0.1%").exits(3).text().replace('\n', " ");
+    assert!(text.contains("caution: off by more than 0.1 %: "), "{text}");
+    assert!(text.contains("bytes read -"), "{text}");
+    assert!(dir.path().join("m.fsm").exists());
+    let text = fit("15%").exits(0).text();
+    assert!(!text.contains("caution"), "{text}");
 }

@@ -171,6 +171,8 @@ impl FigureSink {
     }
 
     fn take(&mut self, op: &Op, paths: &PathTable) {
+        let kind = called(op.kind);
+        let op = &Op { kind, ..*op };
         let done = self.resolver.apply(op, paths).ok();
         let Some(latency_ns) = op.latency_ns.filter(|_| op.in_file_system()) else {
             return;
@@ -262,6 +264,15 @@ fn started(figures: &mut Figures, at_ns: u64) {
     }
     if let Some(count) = figures.curve.get_mut(piece) {
         *count += 1;
+    }
+}
+
+/// As what an operation is carried out: a copy in the kernel is a read and a write for every target, and a replay tells it so.
+fn called(kind: OpKind) -> OpKind {
+    match kind {
+        OpKind::CopyIn | OpKind::Sendfile | OpKind::SpliceIn => OpKind::Read,
+        OpKind::CopyOut | OpKind::SpliceOut => OpKind::Write,
+        kind => kind,
     }
 }
 

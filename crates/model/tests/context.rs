@@ -277,11 +277,20 @@ fn a_model_tells_who_began_whom_and_no_group_begins_what_there_is_not() {
         }
     }
     let text = fit(gather).unwrap().text().unwrap();
-    assert_eq!(text.matches("begun_by = \"1\"").count(), 1, "{text}");
-    assert_eq!(text.matches("begun_by").count(), 1);
-    let wrong = Model::parse(&text.replace("begun_by = \"1\"", "begun_by = \"1,7\"")).unwrap_err();
+    assert_eq!(text.matches("started = 20").count(), 2, "{text}");
+    for begins in ["begins=2", "begins=3"] {
+        assert_eq!(text.matches(begins).count(), 1, "{text}");
+    }
+    let wrong = Model::parse(&text.replace("begins=3", "begins=7")).unwrap_err();
     let wrong = wrong.to_string();
-    assert!(wrong.contains("7, but there are 2 groups"), "{wrong}");
+    assert!(
+        wrong.contains("expected a group of which some are started"),
+        "{wrong}"
+    );
+    let begun_by = "started = 20\nbegun_by = \"1,7\"";
+    let wrong = Model::parse(&text.replacen("started = 20", begun_by, 1)).unwrap_err();
+    let wrong = wrong.to_string();
+    assert!(wrong.contains("7, but there are 3 groups"), "{wrong}");
 }
 
 #[test]

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fsage_core::{Errno, Fd, Op, OpFlags, OpKind, Outcome, PathTable, Pid, Tid};
+use fsage_core::{Errno, Fd, Op, OpFlags, OpKind, OpSink, Outcome, PathTable, Pid, Tid};
+use fsage_model::figures::FigureSink;
 use fsage_model::fsm::{Batch, Gather, Generator, Measures, Model, Options, fit};
 
 /// A trace in the making.
@@ -71,6 +72,49 @@ fn played(model: &Model) -> Measures {
 fn batches(model: &Model) -> Vec<(u32, Batch)> {
     let mut generator = Generator::new(Arc::new(model.clone()), Options::default()).unwrap();
     std::iter::from_fn(|| generator.any()).collect()
+}
+
+#[test]
+fn what_is_copied_in_the_kernel_is_as_much_as_the_file_holds_and_counts_as_read_and_written() {
+    const ASKED: u64 = 1 << 62;
+    let mut trace = Trace::new(&[]);
+    for i in 0..200_u64 {
+        let bytes = 40 + i * 37;
+        trace.op(OpKind::Open, &format!("/w/{i}"), |op| {
+            (op.size_bytes, op.result) = (Some(bytes), Outcome::ok(3));
+        });
+        trace.op(OpKind::Open, "/w/all", |op| {
+            (op.flags, op.result) = (0o2101, Outcome::ok(4));
+        });
+        for (offset, moved) in [(0, bytes), (bytes, 0)] {
+            trace.moves(OpKind::CopyIn, offset, ASKED, moved);
+            trace.op(OpKind::CopyOut, "", |op| {
+                (op.fd, op.length, op.result) = (Some(Fd(4)), Some(ASKED), Outcome::ok(moved));
+                op.record = OpFlags::IMPLICIT_OFFSET;
+            });
+        }
+        trace.op(OpKind::Close, "", |op| op.fd = Some(Fd(4)));
+        trace.close();
+    }
+    let (model, trace) = trace.model();
+    let off = played(&model).bytes_read.abs_diff(trace.bytes_read);
+    assert!(
+        off < trace.bytes_read / 200,
+        "{off} of {}",
+        trace.bytes_read
+    );
+    let mut figures = FigureSink::new(&[], false, &[]);
+    for call in batches(&model).into_iter().flat_map(|(_, b)| b.calls) {
+        let mut op = call.op;
+        op.latency_ns = Some(100);
+        figures.push(&op, &PathTable::new()).unwrap();
+    }
+    let kinds = figures.finish().kinds;
+    let count = |kind: &str| kinds.get(kind).copied().unwrap_or(0);
+    assert_eq!(
+        ["read", "write", "copy_in", "copy_out"].map(count),
+        [400, 400, 0, 0]
+    );
 }
 
 #[test]

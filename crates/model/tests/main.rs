@@ -2,6 +2,7 @@
 //! time of one. `cargo xtask test` runs each file as a program of its own, with its name.
 
 mod begin;
+mod begun;
 mod context;
 mod faithful;
 mod fsm;

@@ -10,8 +10,8 @@ use crate::units::{bytes, count, counted, percent, signed_percent, significant};
 
 pub use shown::shown;
 
-/// From where on a model is said to be off.
-const CAUTION: f64 = 0.1;
+/// So much of what a model is off by is said.
+const SHOWN: usize = 4;
 
 /// What a terminal shows.
 pub fn text(fit: &ModelFit, width: u16) -> String {
@@ -92,11 +92,24 @@ pub fn fsm(fit: &FsmFit, width: u16) -> String {
         against(fit.read_bytes),
         against(fit.written_bytes)
     ));
-    let off = [fit.read_bytes, fit.written_bytes].map(off);
-    if off.iter().any(|off| off.abs() > CAUTION) {
+    let more = |(what, trace, model): (&str, u64, u64)| match trace {
+        0 => format!("{what} not there"),
+        trace => format!(
+            "{what} {}",
+            signed_percent(model as f64 / trace as f64 - 1.0)
+        ),
+    };
+    let mut off: Vec<String> = fit.off().map(more).collect();
+    if !off.is_empty() {
+        let others = off.len().saturating_sub(SHOWN);
+        off.truncate(SHOWN);
+        if others > 0 {
+            off.push(format!("{} more", count(others as u64)));
+        }
         page.say(format!(
-            "caution: off by more than {}; a run of this model moves other amounts than the trace did",
-            percent(CAUTION)
+            "caution: off by more than {}: {}; a run of this model does other amounts than the trace did",
+            percent(fit.within_percent / 100.0),
+            off.join(", ")
         ));
     }
     for hits in &fit.hits {

@@ -212,33 +212,37 @@ impl Lane {
         }
     }
 
-    /// The next batch with something in it, if it is there `or` becomes so.
+    /// The next batch, if it is there `or` becomes so. What was given before is done.
     fn fetch(&mut self, or: fn(&mut Generator, u32) -> Next) {
-        let mut think_ns = 0_u64;
-        self.later = false;
-        while self.pending.is_none() {
-            let mut generator = self
-                .shared
-                .generator
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            let mut batch = match or(&mut generator, self.number) {
-                Next::Batch(batch) => batch,
-                next => {
-                    self.later = matches!(next, Next::Later);
-                    break;
-                }
-            };
-            drop(generator);
+        self.done(self.given);
+        let generator = &self.shared.generator;
+        let mut generator = generator.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = or(&mut generator, self.number);
+        drop(generator);
+        self.later = matches!(next, Next::Later);
+        if let Next::Batch(batch) = next {
             self.given += 1;
-            think_ns = think_ns.saturating_add(batch.think_ns);
-            if batch.calls.is_empty() {
-                self.done(self.given);
-                continue;
-            }
-            batch.think_ns = think_ns;
-            self.thought = !self.think || think_ns == 0;
+            self.thought = !self.think || batch.think_ns == 0;
             self.pending = Some(batch);
+        }
+    }
+
+    /// What it does before the pending batch.
+    fn before(&mut self, batch: &Batch) -> Wait {
+        if !std::mem::replace(&mut self.thought, true) {
+            return match batch.think_ns {
+                ns if ns < COMPUTE_BELOW_NS => Wait::Compute(ns),
+                ns => Wait::Pause(ns),
+            };
+        }
+        let is_done = |&(lane, batches): &(u32, u64)| {
+            let done = self.shared.done.get(lane as usize);
+            done.is_none_or(|done| done.load(Ordering::Acquire) >= batches)
+        };
+        if batch.after.iter().all(is_done) {
+            Wait::Ready
+        } else {
+            self.lets_go_on()
         }
     }
 
@@ -258,44 +262,41 @@ impl OpSource for Lane {
     }
 
     fn wait(&mut self) -> Wait {
-        if self.pending.is_none() {
-            self.done(self.given);
-            self.fetch(Generator::batch);
-        }
-        let Some(batch) = &self.pending else {
-            return if self.later {
-                self.lets_go_on()
-            } else {
-                Wait::Ready
+        loop {
+            if self.pending.is_none() {
+                self.fetch(Generator::batch);
+            }
+            let Some(batch) = self.pending.take() else {
+                return if self.later {
+                    self.lets_go_on()
+                } else {
+                    Wait::Ready
+                };
             };
-        };
-        if !std::mem::replace(&mut self.thought, true) {
-            return match batch.think_ns {
-                ns if ns < COMPUTE_BELOW_NS => Wait::Compute(ns),
-                ns => Wait::Pause(ns),
-            };
-        }
-        let is_done = |&(lane, batches): &(u32, u64)| {
-            let done = self.shared.done.get(lane as usize);
-            done.is_none_or(|done| done.load(Ordering::Acquire) >= batches)
-        };
-        if batch.after.iter().all(is_done) {
-            Wait::Ready
-        } else {
-            self.lets_go_on()
+            let wait = self.before(&batch);
+            // Who begins a process calls nothing: that one goes on from here.
+            let nothing = wait == Wait::Ready && batch.calls.is_empty();
+            self.pending = Some(batch).filter(|_| !nothing);
+            if !nothing {
+                return wait;
+            }
         }
     }
 
     fn next_batch(&mut self, out: &mut Vec<Op>) -> Result<usize, SourceError> {
-        if self.pending.is_none() {
-            self.done(self.given);
-            self.fetch(|generator, number| {
-                generator.at_once(number).map_or(Next::End, Next::Batch)
-            });
-        }
-        let Some(batch) = self.pending.take() else {
-            self.done(u64::MAX);
-            return Ok(0);
+        let batch = loop {
+            if self.pending.is_none() {
+                self.fetch(|generator, number| {
+                    generator.at_once(number).map_or(Next::End, Next::Batch)
+                });
+            }
+            let Some(batch) = self.pending.take() else {
+                self.done(u64::MAX);
+                return Ok(0);
+            };
+            if !batch.calls.is_empty() {
+                break batch;
+            }
         };
         self.others_went = false;
         let full = || SourceError::new("the model needs more than 2^32 names");

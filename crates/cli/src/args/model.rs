@@ -57,7 +57,7 @@ pub struct ModelFitArgs {
     /// Of a .cfg: tell sizes of requests in steps of N bytes; found by itself otherwise
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub io_chunk: Option<u64>,
-    /// Of a .cfg: how far what is found may be from the trace; 5% where nobody says
+    /// How far the model may be from the trace, 5% of a .cfg where nobody says; else exit code 3
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub within: Option<f64>,
     /// Only files below DIR, an absolute directory of the traced machine (may be repeated); else the --under of

@@ -126,6 +126,10 @@ pub struct FsmFit {
     pub file_classes: u64,
     /// What is done to a file in one go, so many ways.
     pub visits: u64,
+    /// How far counts and bytes may be off, percent.
+    pub within_percent: f64,
+    /// Whether none is off by more; five operations of a kind may be.
+    pub reached: bool,
     /// Operations by kind.
     pub counts: Vec<FsmCount>,
     /// Bytes read.
@@ -146,6 +150,30 @@ pub struct FsmCount {
     pub trace: u64,
     /// In what the model does.
     pub model: u64,
+}
+
+impl FsmFit {
+    /// Operations of a kind that may be more or fewer, however few there are.
+    const FEW: u64 = 5;
+
+    /// What the model does more or less often than the trace did than it may, with both numbers.
+    pub fn off(&self) -> impl Iterator<Item = (&'static str, u64, u64)> {
+        let counts = self.counts.iter();
+        let counts = counts.map(|of| (of.kind.name(), of.trace, of.model, Self::FEW));
+        let bytes = |what, of: ModelBytes| (what, of.trace_bytes, of.model_bytes, 0);
+        let bytes = [
+            bytes("bytes read", self.read_bytes),
+            bytes("bytes written", self.written_bytes),
+        ];
+        let within = self.within_percent / 100.0;
+        counts
+            .chain(bytes)
+            .filter_map(move |(what, trace, model, few)| {
+                let off = trace.abs_diff(model);
+                let is_off = off > few && off as f64 > within * trace as f64;
+                is_off.then_some((what, trace, model))
+            })
+    }
 }
 
 /// Hits in a cache.

@@ -247,6 +247,12 @@ impl Model {
                 let what = format!("{by}, but there are {groups} groups");
                 return Err(wrong(&way("begun_by"), what));
             }
+            if group.started > 0 && group.threads_of > 0 {
+                return Err(wrong(
+                    &way("started"),
+                    "threads of a process, expected none begun by a line",
+                ));
+            }
             if group.threads_of > MOST_WITH_THREADS {
                 let what = format!("{}, expected at most {MOST_WITH_THREADS}", group.threads_of);
                 return Err(wrong(&way("threads_of"), what));
@@ -318,7 +324,8 @@ impl Model {
         }
         for (i, line) in part.script.iter().enumerate() {
             let bad = |what: String| Err(wrong(&[Key("script"), Number(i)], what));
-            if line.visit == 0 || line.visit as usize > self.visits.len() {
+            self.check_begins(line).or_else(&bad)?;
+            if line.begins == 0 && (line.visit == 0 || line.visit as usize > self.visits.len()) {
                 return bad(format!(
                     "visit {}, expected 1 to {}",
                     line.visit,
@@ -349,6 +356,24 @@ impl Model {
             if line.next.0.is_empty() || line.next.most() > lines {
                 return bad(format!("next={}, expected lines up to {lines}", line.next));
             }
+        }
+        Ok(())
+    }
+
+    /// A line that begins a process does nothing else, and that group tells that its processes are begun so.
+    fn check_begins(&self, line: &Line) -> Result<(), String> {
+        let Some(group) = line.begins.checked_sub(1) else {
+            return Ok(());
+        };
+        let group = self.groups.get(group as usize);
+        if group.is_none_or(|group| group.started == 0) {
+            return Err(format!(
+                "begins={}, expected a group of which some are started",
+                line.begins
+            ));
+        }
+        if line.visit != 0 || line.file.class != 0 || line.to.is_some() {
+            return Err("begins= with a visit or a file, expected visit 0 and no file".into());
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! What was gathered becomes a model.
 
+mod begun;
 mod classes;
 mod held;
 mod lines;
@@ -17,8 +18,9 @@ use super::group::{GROUPS, groups, phases};
 use super::model::{Choice, Class, Group, Line, Model, Part, Phase, Pick, Source, VERSION, Visit};
 use super::resolve::{NONE, State};
 use super::step::{Form, VisitStep};
+use begun::Begun;
 use held::{Base, Held};
-use lines::{At, Far, PartFit, Parts, ends};
+use lines::{At, Came, Far, PartFit, Parts, ends};
 use stacks::{Stacks, nearer};
 
 /// Larger models are made coarser.
@@ -167,6 +169,9 @@ impl<'g> Fit<'g> {
 
     /// The visits of the model that stand for one of the trace.
     fn apart(&self, visit: &Visited) -> Vec<(u32, Pick)> {
+        if visit.begins != NONE {
+            return vec![(0, Pick::None)];
+        }
         if let Some(&Some(number)) = self.visit_of.get(visit.shape as usize) {
             return vec![(number, visit.pick)];
         }
@@ -242,11 +247,11 @@ impl<'g> Fit<'g> {
 
     /// When each phase starts, since the first operation.
     fn phases(&self) -> Vec<u64> {
-        let visits = &self.gather.visits;
-        let bin = visits.len().div_ceil(PHASE_BINS).max(1);
+        let visits = || self.gather.visits.iter().filter(|v| v.begins == NONE);
+        let bin = visits().count().div_ceil(PHASE_BINS).max(1);
         let mut bins: Vec<Vec<u64>> = Vec::new();
         let mut starts_ns: Vec<u64> = Vec::new();
-        for (i, visit) in visits.iter().enumerate() {
+        for (i, visit) in visits().enumerate() {
             if i % bin == 0 {
                 bins.push(vec![0; OpKind::ALL.len()]);
                 starts_ns.push(visit.start_ns);
@@ -292,29 +297,42 @@ impl<'g> Fit<'g> {
         by_open: impl Fn((u32, u32), &Base) -> bool,
     ) -> (Parts, Vec<Group>) {
         let visits = &self.gather.visits;
-        let first_ns = visits.iter().next().map_or(0, |v| v.start_ns);
+        let mut real = visits.iter().filter(|v| v.begins == NONE);
+        let first_ns = real.next().map_or(0, |v| v.start_ns);
         let mut parts = Parts::default();
         let mut stacks = Stacks::new(self.classes.len());
         let mut held = Held::default();
         let groups = self.groups(first_ns);
+        let mut begun = Begun::default();
         // Of each thread: its phase and the last line.
         let mut at: Vec<Option<At>> = vec![None; self.gather.threads.len()];
         for visit in visits.iter() {
             let phase = starts
-                .partition_point(|&s| s <= visit.start_ns - first_ns)
+                .partition_point(|&s| s <= visit.start_ns.saturating_sub(first_ns))
                 .max(1) as u32
                 - 1;
             let group = self.groups.get(visit.thread as usize).copied().unwrap_or(0);
             let Some(last) = at.get_mut(visit.thread as usize) else {
                 continue;
             };
+            let Some((think_ns, waits)) = begun.before(self, &visit, last.is_none()) else {
+                continue;
+            };
             let open = held.number(visit.thread, |node| self.class(node));
             held.after(&visit);
             let stage = visit.before;
             let class = self.class(visit.node);
-            let distances = self.distances(&mut stacks, &visit);
-            for (i, (number, pick)) in self.apart(&visit).into_iter().enumerate() {
+            let (near, other) = self.distances(&mut stacks, &visit);
+            let mut came = Came {
+                distance: near,
+                waits,
+                think_ns: think_ns.min(MOST_TIME_NS),
+                took_ns: visit.took_ns.min(MOST_TIME_NS),
+            };
+            for (number, pick) in self.apart(&visit) {
                 let to = (visit.to != NONE).then(|| (self.class(visit.to), visit.to_pick));
+                // What begins a process is told apart by whose group that is.
+                let class = self.started(&visit).unwrap_or(class);
                 let base = (number, (class, pick), to);
                 let by_open = by_open((phase, group), &base);
                 let key = (base, if by_open { open } else { 0 });
@@ -338,17 +356,10 @@ impl<'g> Fit<'g> {
                         });
                     }
                 }
-                let first = i == 0;
+                // Of what is taken apart the first has all of it.
+                let came = std::mem::take(&mut came);
                 if let Some(line) = part.lines.get_mut(line as usize - 1) {
-                    line.distance.add(if first { distances.0 } else { 0 });
-                    line.to_distance.add(distances.1);
-                    line.think.add(if first {
-                        visit.think_ns.min(MOST_TIME_NS)
-                    } else {
-                        0
-                    });
-                    let took_ns = if first { visit.took_ns } else { 0 };
-                    line.took(stage, took_ns.min(MOST_TIME_NS));
+                    line.came(stage, came, other);
                 }
             }
         }
@@ -370,6 +381,7 @@ impl<'g> Fit<'g> {
                 at_once: 0,
                 threads_of: 0,
                 begun_by: Dist::default(),
+                started: 0,
                 begin_ns: Dist::default(),
                 idle_ns: Dist::default(),
             };
@@ -395,26 +407,33 @@ impl<'g> Fit<'g> {
                 continue;
             };
             group.processes += 1;
+            group.started += u64::from(self.is_started(i));
             if let Some(begun_by) = begun_by.get_mut(g as usize) {
                 *begun_by.entry(self.begun_by(i)).or_default() += 1;
             }
             group.threads_of = self.together.get(i).copied().unwrap_or(0);
             let started_ns = thread.span_ns.0;
+            let is_started = self.is_started(i);
             match free.peek() {
                 Some(&std::cmp::Reverse(ended_ns)) if ended_ns <= started_ns => {
                     free.pop();
-                    idle.add((started_ns - ended_ns).min(MOST_TIME_NS));
+                    if !is_started {
+                        idle.add((started_ns - ended_ns).min(MOST_TIME_NS));
+                    }
                 }
                 _ => {
                     group.at_once += 1;
-                    begins.add(started_ns.saturating_sub(first_ns).min(MOST_TIME_NS));
+                    if !is_started {
+                        begins.add(started_ns.saturating_sub(first_ns).min(MOST_TIME_NS));
+                    }
                 }
             }
             free.push(std::cmp::Reverse(thread.span_ns.1));
         }
         for (group, begun_by) in groups.iter_mut().zip(begun_by) {
             group.begun_by = sorted(begun_by).shares();
-            if group.begun_by.is_only(0) {
+            // Those that lines begin are behind those.
+            if group.started > 0 || group.begun_by.is_only(0) {
                 group.begun_by = Dist::default();
             }
         }
@@ -442,6 +461,9 @@ impl<'g> Fit<'g> {
         let thread = self.gather.threads.get(visit.thread as usize);
         let pid = thread.map_or(0, |t| t.pid);
         let (node, to) = (visit.node, visit.to);
+        if visit.begins != NONE {
+            return (0, 0);
+        }
         let near = stacks.distance(self.class(node), pid, node, visit.pick);
         let other = stacks.distance(self.class(to), pid, to, visit.to_pick);
         if to == NONE {
@@ -485,8 +507,17 @@ impl<'g> Fit<'g> {
                         distance,
                     }
                 };
+                let begins = if visit == 0 { file.0 } else { 0 };
+                let file = if visit == 0 { (0, Pick::None) } else { file };
+                let waits = line.waits.dist(bins);
                 Some(Line {
                     visit,
+                    begins,
+                    waits: if waits.is_only(0) {
+                        Dist::default()
+                    } else {
+                        waits.shares()
+                    },
                     file: choice(file, &line.distance),
                     to: to.map(|to| choice(to, &line.to_distance)),
                     think_ns: line.think.dist(bins).shares(),

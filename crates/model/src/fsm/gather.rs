@@ -1,5 +1,6 @@
 //! One pass over a trace: operations become visits.
 
+mod begun;
 mod kept;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use super::group::Mix;
 use super::model::{Pick, Stage};
 use super::resolve::{Done, NONE, Out, Resolver, State, is_write};
 use super::step::{At, Form, LARGEST, magnitude};
+use begun::Fork;
 pub use kept::Visits;
 
 /// Longer visits are cut.
@@ -69,6 +71,10 @@ pub struct Visited {
     pub before: Stage,
     /// What is there afterwards.
     pub state: State,
+    /// Of what begins a process, and is no visit: its number among [`Gather::forks`], else [`NONE`].
+    pub begins: u32,
+    /// Whether its thread waited before until one that it had begun had ended.
+    pub waits: bool,
 }
 
 /// A thread of the trace.
@@ -82,7 +88,21 @@ pub struct Thread {
     pub mix: Mix,
     /// When its first visit began and its last one ended.
     pub span_ns: (u64, u64),
+    /// By which of [`Gather::forks`] it began.
+    pub fork: Option<u32>,
+    /// How long after that it did its first operation, once it has.
+    pub came_ns: Option<u64>,
+    /// When it ended.
+    pub exit_ns: Option<u64>,
+    /// Whether it or one that it began does anything.
+    pub is_active: bool,
+    /// Whether it waited for any that it began.
+    pub has_waited: bool,
     end_ns: Option<u64>,
+    /// When one that it began ended, since its last operation.
+    ended_ns: Option<u64>,
+    /// When what it waited for then was over.
+    waited_ns: Option<u64>,
     visit: Option<Building>,
 }
 
@@ -92,6 +112,7 @@ struct Building {
     to: u32,
     to_pick: Pick,
     calls: u64,
+    waits: bool,
     runs: Vec<Run>,
 }
 
@@ -120,6 +141,10 @@ pub struct Gather {
     ids: FxHashMap<u32, u32>,
     /// Who began the threads that have done nothing yet.
     begun_by: FxHashMap<u32, u32>,
+    /// By which fork those begin.
+    starts: FxHashMap<u32, u32>,
+    /// Processes that were begun.
+    pub forks: Vec<Fork>,
     /// The threads, in the order of their first operation.
     pub threads: Vec<Thread>,
     shape_ids: FxHashMap<Vec<Form>, u32>,
@@ -157,15 +182,19 @@ impl Gather {
     }
 
     fn thread(&mut self, op: &Op) -> u32 {
-        let (threads, begun_by) = (&mut self.threads, &mut self.begun_by);
-        *self.ids.entry(op.tid.0).or_insert_with(|| {
-            threads.push(Thread {
-                pid: op.pid.0,
-                begun_by: begun_by.remove(&op.tid.0),
-                ..Thread::default()
-            });
-            threads.len() as u32 - 1
-        })
+        if let Some(&id) = self.ids.get(&op.tid.0) {
+            return id;
+        }
+        let id = self.threads.len() as u32;
+        let begun_by = self.begun_by.remove(&op.tid.0);
+        self.threads.push(Thread {
+            pid: op.pid.0,
+            begun_by,
+            ..Thread::default()
+        });
+        self.ids.insert(op.tid.0, id);
+        self.begins(op.tid.0, id);
+        id
     }
 
     /// Applies an operation: the thread that did it, by its place among [`Gather::threads`], and what it did.
@@ -173,11 +202,13 @@ impl Gather {
         let id = self.thread(op);
         let done = self.resolver.apply(op, paths);
         let end_ns = op.end_ns();
+        self.waited(id, op);
         if op.kind == OpKind::Fork
             && op.result.is_ok()
             && let Some(child) = op.length.and_then(|child| u32::try_from(child).ok())
         {
             self.begun_by.insert(child, id);
+            self.fork(id, op, child);
         }
         match &done {
             Ok(done) => {
@@ -200,19 +231,19 @@ impl Gather {
         if op.kind == OpKind::Exit {
             self.close(id);
             self.ids.remove(&op.tid.0);
+            self.ended(id, op.start_ns);
         }
         (id, done.ok())
     }
 
     fn place(&mut self, id: u32, op: &Op, done: &Done) {
+        let (think_ns, waits) = self.pause(id, op);
+        if waits {
+            self.close(id);
+        }
         let Some(thread) = self.threads.get_mut(id as usize) else {
             return;
         };
-        // What a thread does before its first operation is no pause of its.
-        let since = thread
-            .end_ns
-            .map_or(0, |end| op.start_ns.saturating_sub(end));
-        let think_ns = since.saturating_sub(op.record.held_back_ns());
         thread.end_ns = Some(op.end_ns());
         let fits = |v: &Building| {
             v.node == done.node
@@ -233,6 +264,7 @@ impl Gather {
             to: done.to,
             to_pick: done.to_pick,
             calls: 0,
+            waits,
             runs: Vec::new(),
         });
         let about = if done.to == NONE { done.node } else { done.to };
@@ -286,6 +318,7 @@ impl Gather {
             let next = rest.iter().skip(1).position(starts);
             let later = next.map_or_else(Vec::new, |at| rest.split_off(at + 1));
             self.keep(id, &visit, std::mem::replace(&mut rest, later));
+            visit.waits = false;
         }
     }
 
@@ -321,6 +354,7 @@ impl Gather {
             thread.span_ns.0 = first.start_ns;
         }
         thread.span_ns.1 = thread.span_ns.1.max(end_ns).max(thread.end_ns.unwrap_or(0));
+        self.acts(id);
         if self.counts_only {
             return;
         }
@@ -336,6 +370,8 @@ impl Gather {
             to_pick: visit.to_pick,
             before: first.before,
             state: last.state,
+            begins: NONE,
+            waits: visit.waits,
         });
     }
 
@@ -344,6 +380,7 @@ impl Gather {
         for id in 0..self.threads.len() {
             self.close(id as u32);
         }
+        self.fork_alone();
         self.visits.end();
     }
 }
@@ -384,7 +421,7 @@ impl Run {
     /// A run of reads that came to the end goes on to the end of any file.
     fn close(&mut self) {
         let form = &mut self.form;
-        if form.kind != OpKind::Read || form.at != At::Next || !self.at_end {
+        if !form.is_read() || form.at != At::Next || !self.at_end {
             return;
         }
         let one = self.times - self.empty.min(self.times) == 1;

@@ -1,6 +1,7 @@
 //! A model is played: who does what when. Everything is decided in the order of the times that the trace tells,
 //! whatever the target takes: the same seed gives the same operations.
 
+mod begun;
 mod left;
 mod line;
 mod needs;
@@ -17,6 +18,7 @@ use super::dist::{Deck, Random};
 use super::model::{Group, Line, Model, Phase, Pick, Stage, Type, Visit};
 use super::names::{Has, Names, Wish};
 use super::play::{Call, FIRST_FD, Player, Who};
+use begun::Begun;
 use left::Left;
 pub use streams::Next;
 use streams::Streams;
@@ -74,6 +76,8 @@ enum Turn {
     Until(u64),
     /// The phase has nothing more for it.
     Phase,
+    /// That of another comes before: it is told when.
+    Another,
     /// Nothing.
     Nothing,
 }
@@ -102,6 +106,14 @@ struct Lane {
     thought_ns: Option<u64>,
     /// Whether it has done anything since the first phase.
     did: bool,
+    /// Whether its process may begin, of a group whose processes others begin; behind which visit, and begun by which thread.
+    started: bool,
+    behind: Option<(u32, u64)>,
+    parent: Option<u32>,
+    /// Whether it has nothing to do until another begins a process.
+    idle: bool,
+    /// Whether that was drawn for which it waits, and whether it was for something.
+    waits: Option<bool>,
 }
 
 /// Plays a model.
@@ -123,7 +135,9 @@ pub struct Generator {
     /// Chooses by which of these: what is done hangs on it in nothing.
     parents: Random,
     streams: Streams,
+    begun: Begun,
     pids: u32,
+    now_ns: u64,
 }
 
 /// Process numbers of groups of threads, and of threads.
@@ -165,36 +179,51 @@ impl Generator {
             begun_by: vec![Deck::default(); groups],
             parents,
             streams: Streams::default(),
+            begun: Begun::new(groups),
             pids: 0,
+            now_ns: 0,
         };
+        all.roots();
         let model = Arc::clone(&all.model);
         for (group, about) in model.groups.iter().enumerate() {
-            for _ in 0..about.at_once {
-                let lane = all.lanes.len() as u32;
-                all.streams.add(about, of_place);
-                let who = all.process(about, lane);
-                let begins = all.waits.get_mut(group).map(|w| &mut w.0);
-                let begin_ns = begins.map_or(0, |b| b.draw(&about.begin_ns, &mut all.random));
-                all.lanes.push(Lane {
-                    group: group as u32 + 1,
-                    who,
-                    phase: 0,
-                    line: 0,
-                    again: None,
-                    walked: 0,
-                    calls: 0,
-                    ended: false,
-                    new: true,
-                    last: (0, 0),
-                    idle_ns: begin_ns,
-                    thought_ns: None,
-                    goes_on: false,
-                    did: false,
-                });
-                all.next.push(Reverse((0, lane)));
+            for place in 0..u64::from(about.at_once) {
+                all.place(group, about, (place, of_place));
             }
         }
         Ok(all)
+    }
+
+    /// One more place of a group, its `number`-th, of so many streams at the most.
+    fn place(&mut self, group: usize, about: &Group, (number, streams): (u64, u32)) {
+        let lane = self.lanes.len() as u32;
+        self.streams.add(about, streams);
+        let who = self.process(about, lane);
+        let comes = about.started == 0 || number < about.roots();
+        let begins = self.waits.get_mut(group).filter(|_| comes);
+        let begins = begins.map(|w| &mut w.0);
+        let begin_ns = begins.map_or(0, |b| b.draw(&about.begin_ns, &mut self.random));
+        self.lanes.push(Lane {
+            group: group as u32 + 1,
+            who,
+            phase: 0,
+            line: 0,
+            again: None,
+            walked: 0,
+            calls: 0,
+            ended: false,
+            new: true,
+            last: (0, 0),
+            idle_ns: begin_ns,
+            thought_ns: None,
+            goes_on: false,
+            did: false,
+            started: false,
+            behind: None,
+            parent: None,
+            idle: false,
+            waits: None,
+        });
+        self.next.push(Reverse((0, lane)));
     }
 
     fn process(&mut self, group: &Group, lane: u32) -> Who {
@@ -220,16 +249,18 @@ impl Generator {
     /// Decides what the next in time does; which that was, `None` if all have ended.
     fn step(&mut self) -> Option<u32> {
         let model = Arc::clone(&self.model);
-        if self.next.is_empty() {
+        if self.next.is_empty() && !self.goes_on_alone(&model) {
             self.next_phase(&model);
         }
         let Reverse((now_ns, index)) = self.next.pop()?;
+        self.now_ns = now_ns;
         let then_ns = match self.turn(&model, now_ns, index) {
             Turn::Until(then_ns) => Some(then_ns),
             Turn::Phase => {
                 self.parked.push((now_ns, index));
                 return Some(index);
             }
+            Turn::Another => return Some(index),
             Turn::Nothing => None,
         };
         let lane = self.lanes.get(index as usize);
@@ -250,13 +281,16 @@ impl Generator {
     /// work on.
     fn next_phase(&mut self, model: &Model) {
         let mut begun_anew = false;
-        for (now_ns, index) in std::mem::take(&mut self.parked) {
+        let idle = self.begun.none_idle();
+        for (now_ns, index) in std::mem::take(&mut self.parked).into_iter().chain(idle) {
             let Some(lane) = self.lanes.get_mut(index as usize) else {
                 continue;
             };
             (lane.phase, lane.line, lane.walked) = (lane.phase + 1, 0, 0);
-            lane.again = None;
-            if lane.phase >= model.phases.len() {
+            (lane.again, lane.idle) = (None, false);
+            if lane.phase >= model.phases.len() && !self.options.endless {
+                lane.ended = true;
+            } else if lane.phase >= model.phases.len() {
                 lane.goes_on = false;
                 lane.phase = 0;
                 begun_anew = true;
@@ -268,6 +302,7 @@ impl Generator {
             }
         }
         if begun_anew {
+            self.roots();
             for (left, phase) in self.left.iter_mut().zip(&model.phases) {
                 for (left, part) in left.iter_mut().zip(&phase.parts) {
                     *left = Left::new(model, part, self.options.time);
@@ -277,15 +312,22 @@ impl Generator {
     }
 
     fn turn(&mut self, model: &Model, now_ns: u64, index: u32) -> Turn {
+        if self.idles(model, index) {
+            return Turn::Another;
+        }
         let Some(at) = self.line(model, index) else {
             let lane = self.lanes.get(index as usize);
             let more = lane.is_some_and(|l| l.phase + 1 < model.phases.len());
-            return if more || self.options.endless {
+            let started = lane.is_some_and(|l| is_started(model, l.group));
+            return if more || started || self.options.endless {
                 Turn::Phase
             } else {
                 Turn::Nothing
             };
         };
+        if self.waits_for(model, index, at) {
+            return Turn::Another;
+        }
         self.visit(model, now_ns, index, at)
             .map_or(Turn::Nothing, Turn::Until)
     }
@@ -312,18 +354,16 @@ impl Generator {
             return Some(now_ns.saturating_add(think_ns));
         };
         left.visits -= 1;
+        if line.begins > 0 {
+            return self.begin(model, (now_ns, think_ns), index, (phase, part, at));
+        }
         let decks = left.distance.get_mut(at)?;
         let far = decks.0.draw(&line.file.distance, random);
         let far_to = line
             .to
             .as_ref()
             .map_or(0, |to| decks.1.draw(&to.distance, random));
-        let begun_by = self.begun(model, index);
-        let lane = self.lanes.get_mut(index as usize)?;
-        (lane.did, lane.new) = (true, false);
-        lane.who.visit = self.streams.visit(lane.who.visit.0);
-        let who = lane.who;
-        lane.last = who.visit;
+        let (who, behind) = self.comes(model, index)?;
         let random = &mut self.random;
         let (name, to) = names(
             &mut self.player,
@@ -337,7 +377,7 @@ impl Generator {
         let calls = self.player.visit(model, line.visit, name, to, who, random);
         // One that fails as well: neither before what is in the directory nor after that went.
         self.player.changes |= calls.iter().any(|call| call.op.kind == OpKind::Rmdir);
-        let after = after(&mut self.player, &[name, to], begun_by, who);
+        let after = after(&mut self.player, &[name, to], behind, who);
         let lane = self.lanes.get_mut(index as usize)?;
         lane.calls = lane.calls.saturating_add(calls.len() as u64);
         let batch = Batch {
@@ -348,25 +388,39 @@ impl Generator {
         };
         self.streams.give(who.visit.0, batch);
         lane.walked += 1;
+        self.now_ns = then_ns;
         self.follows(model, index, (phase, part, at))?;
         Some(then_ns)
     }
 
+    /// A lane does something: which visit that is, and what it comes behind.
+    fn comes(&mut self, model: &Model, index: u32) -> Option<(Who, Vec<(u32, u64)>)> {
+        let mut behind: Vec<(u32, u64)> = self.begun(model, index).into_iter().collect();
+        let lane = self.lanes.get_mut(index as usize)?;
+        (lane.did, lane.new) = (true, false);
+        lane.who.visit = self.streams.visit(lane.who.visit.0);
+        let who = lane.who;
+        lane.last = who.visit;
+        behind.extend(self.waited(index));
+        Some((who, behind))
+    }
+
     /// A process comes to its end; another takes its place where the group has more of them.
     fn end(&mut self, model: &Model, index: u32) {
+        self.has_ended(index);
         let Some(lane) = self.lanes.get_mut(index as usize) else {
             return;
         };
         let Some(group) = model.groups.get(lane.group as usize - 1) else {
             return;
         };
-        if group.processes <= u64::from(group.at_once) {
+        let by_others = group.started > 0;
+        if group.processes <= u64::from(group.at_once) && !by_others {
             return;
         }
-        let idle = self
-            .waits
-            .get_mut(lane.group as usize - 1)
-            .map(|w| &mut w.1);
+        let comes = !by_others || self.begun.has_roots(lane.group);
+        let idle = self.waits.get_mut(lane.group as usize - 1);
+        let idle = idle.filter(|_| comes).map(|w| &mut w.1);
         lane.idle_ns = idle.map_or(0, |w| w.draw(&group.idle_ns, &mut self.random));
         if group.threads_of > 0 {
             return;
@@ -416,6 +470,12 @@ impl Generator {
         }
         all
     }
+}
+
+/// Whether those of a group are begun by others.
+fn is_started(model: &Model, group: u32) -> bool {
+    let group = model.groups.get(group as usize - 1);
+    group.is_some_and(|group| group.started > 0)
 }
 
 /// Whether a lane does its line once more in this row.
@@ -492,12 +552,12 @@ fn names(
 fn after(
     player: &mut Player,
     names: &[Option<u32>],
-    begun_by: Option<(u32, u64)>,
+    behind: Vec<(u32, u64)>,
     who: Who,
 ) -> Vec<(u32, u64)> {
     let changes = player.changes;
     let mut after = std::mem::take(&mut player.opened_by);
-    after.extend(begun_by);
+    after.extend(behind);
     for &name in names.iter().flatten() {
         let Some(known) = player.names.get_mut(name) else {
             continue;

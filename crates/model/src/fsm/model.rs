@@ -185,12 +185,27 @@ pub struct Group {
     /// Of which groups those are that began them, and how often; 0 where none did. What one is begun by it goes on behind.
     #[serde(with = "text", default, skip_serializing_if = "Dist::is_empty")]
     pub begun_by: Dist,
+    /// How many of them are begun by lines ([`Line::begins`]): then, and not when a place is free.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub started: u64,
     /// When those begin that are the first on their place.
     #[serde(with = "text", default, skip_serializing_if = "Dist::is_empty")]
     pub begin_ns: Dist,
     /// How long a place is empty until the next begins on it.
     #[serde(with = "text", default, skip_serializing_if = "Dist::is_empty")]
     pub idle_ns: Dist,
+}
+
+impl Group {
+    /// How many of its processes no line begins.
+    pub fn roots(&self) -> u64 {
+        self.processes.saturating_sub(self.started)
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A time in which the mix is the same.
@@ -380,8 +395,12 @@ impl FromStr for Choice {
 /// A line of a script: a visit to a file, and what comes next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// The visit, from 1.
+    /// The visit, from 1; 0 of a line that begins a process.
     pub visit: u32,
+    /// The group of the process that it begins; 0 for none.
+    pub begins: u32,
+    /// What it waits for before: 0 for nothing, N + 1 until no more than N are left of those that its process began.
+    pub waits: Dist,
     /// The file.
     pub file: Choice,
     /// The other file of a rename or a link.
@@ -411,7 +430,14 @@ impl Line {
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} file={}", self.visit, self.file)?;
+        write!(f, "{}", self.visit)?;
+        match self.begins {
+            0 => write!(f, " file={}", self.file)?,
+            group => write!(f, " begins={group}")?,
+        }
+        if !self.waits.is_only(0) && !self.waits.is_empty() {
+            write!(f, " waits={}", self.waits)?;
+        }
         if let Some(to) = &self.to {
             write!(f, " to={to}")?;
         }
@@ -438,6 +464,8 @@ impl FromStr for Line {
                 .head
                 .parse()
                 .map_err(|_| format!("'{}', expected the number of a visit", fields.head))?,
+            begins: fields.parse("begins")?.unwrap_or_default(),
+            waits: fields.parse("waits")?.unwrap_or_default(),
             file: fields.parse("file")?.unwrap_or_default(),
             to: fields.parse("to")?,
             think_ns: fields.parse("think_ns")?.unwrap_or_default(),

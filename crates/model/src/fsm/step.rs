@@ -112,6 +112,12 @@ impl Form {
 }
 
 impl Form {
+    /// Whether data comes out of the file.
+    pub fn is_read(&self) -> bool {
+        use OpKind::{CopyIn, Read, Sendfile, SpliceIn};
+        matches!(self.kind, Read | CopyIn | Sendfile | SpliceIn)
+    }
+
     /// Whether data goes into the file.
     pub fn is_write(&self) -> bool {
         match self.kind {
@@ -331,7 +337,7 @@ impl VisitStep {
                 1 << 30
             ));
         }
-        let ends = self.form.kind == OpKind::Read
+        let ends = self.form.is_read()
             && matches!(self.form.at, At::None | At::Next)
             && self.bytes.0.iter().all(|b| b.0 > 0);
         if self.form.to_end.is_some() && !ends {

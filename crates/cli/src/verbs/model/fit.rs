@@ -94,7 +94,6 @@ fn fitting(args: &ModelFitArgs, is_fsm: bool) -> Result<(), UsageError> {
     let given = [
         ("--chunks", args.chunks.is_some(), false),
         ("--io-chunk", args.io_chunk.is_some(), false),
-        ("--within", args.within.is_some(), false),
         ("--snapshot", args.snapshot.is_some(), true),
     ];
     match given.into_iter().find(|g| g.1 && g.2 != is_fsm) {

@@ -16,6 +16,9 @@ use crate::exit::Exit;
 use crate::files::{open_whole_snapshot, open_whole_trace};
 use crate::out;
 
+/// From where on a model is said to be off where nobody says how far it may be.
+const WITHIN_PERCENT: f64 = 10.0;
+
 /// Fits a model, and plays it against the trace.
 pub fn run(args: &ModelFitArgs, stop: &AtomicBool) -> Result<Exit> {
     let output = out::file(&args.output, args.json, stop)?;
@@ -50,7 +53,12 @@ pub fn run(args: &ModelFitArgs, stop: &AtomicBool) -> Result<Exit> {
     } else if args.output != std::path::Path::new("-") {
         out::text(&fsage_report::model::fsm(&result, out::width()))?;
     }
-    Ok(if whole { Exit::Done } else { Exit::Incomplete })
+    let is_off = args.within.is_some() && !result.reached;
+    Ok(if whole && !is_off {
+        Exit::Done
+    } else {
+        Exit::Incomplete
+    })
 }
 
 /// What was there before the trace, by a snapshot.
@@ -84,7 +92,7 @@ fn found(
         .iter()
         .zip(trace.counts.iter().zip(&played.counts));
     let footprint = trace.footprint();
-    FsmFit {
+    let mut fit = FsmFit {
         trace: args.trace.clone(),
         file: args.output.clone(),
         file_bytes,
@@ -95,6 +103,8 @@ fn found(
         processes: model.groups.iter().map(|g| g.processes).sum(),
         file_classes: model.classes.len() as u64,
         visits: model.visits.len() as u64,
+        within_percent: args.within.unwrap_or(WITHIN_PERCENT),
+        reached: true,
         counts: counts
             .filter(|(_, (a, b))| **a + **b > 0)
             .map(|(&kind, (&trace, &model))| FsmCount { kind, trace, model })
@@ -109,5 +119,8 @@ fn found(
                 model_percent: 100.0 * played.hits(pages),
             })
             .collect(),
-    }
+    };
+    let is_off = fit.off().next().is_some();
+    fit.reached = !is_off;
+    fit
 }

@@ -17,7 +17,18 @@ pub(super) struct LineFit {
     pub(super) think: Counter,
     pub(super) took: [(u64, u64); Stage::COUNT],
     pub(super) repeat: Counter,
+    /// For how many it did not wait, and one more; 0 where it did not wait.
+    pub(super) waits: Counter,
     pub(super) next: FxHashMap<u32, u64>,
+}
+
+/// What comes with a visit of a line: how far its file is, for how many it did not wait and one more, and its times.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Came {
+    pub(super) distance: u64,
+    pub(super) waits: u64,
+    pub(super) think_ns: u64,
+    pub(super) took_ns: u64,
 }
 
 /// A value of a distribution is worth so many bits.
@@ -55,8 +66,17 @@ impl LineFit {
         next
     }
 
+    /// A visit to a file at a stage, with another so far away.
+    pub(super) fn came(&mut self, stage: Stage, came: Came, other: u64) {
+        self.distance.add(came.distance);
+        self.to_distance.add(other);
+        self.waits.add(came.waits);
+        self.think.add(came.think_ns);
+        self.took(stage, came.took_ns);
+    }
+
     /// A visit to a file at a stage took so long.
-    pub(super) fn took(&mut self, stage: Stage, ns: u64) {
+    fn took(&mut self, stage: Stage, ns: u64) {
         if let Some((n, sum)) = self.took.get_mut(stage.number()) {
             (*n, *sum) = (*n + 1, sum.saturating_add(ns));
         }

@@ -144,14 +144,19 @@ impl Packed {
         let pick = (visit.pick as u64) << 3;
         let before = (visit.before.number() as u64) << 6;
         // What most visits have nothing of comes last.
-        put(state | pick | before | (visit.to_pick as u64) << 8);
+        let begins = u64::from(visit.begins != NONE) << 12;
+        let waits = u64::from(visit.waits) << 11;
+        put(state | pick | before | (visit.to_pick as u64) << 8 | waits | begins);
+        if visit.begins != NONE {
+            put(visit.begins.into());
+        }
         self.last_ns = visit.start_ns;
         self.count += 1;
     }
 }
 
-/// A visit takes no more: three numbers of 64 bits, four of 32, and the flags.
-const LONGEST_BYTES: usize = 3 * 10 + 4 * 5 + 2;
+/// A visit takes no more: three numbers of 64 bits, five of 32, and the flags.
+const LONGEST_BYTES: usize = 3 * 10 + 5 * 5 + 2;
 
 /// Takes the next visit away from the front.
 fn unpack(rest: &mut &[u8], before_ns: &mut u64) -> Option<Visited> {
@@ -180,6 +185,8 @@ fn unpack(rest: &mut &[u8], before_ns: &mut u64) -> Option<Visited> {
         to_pick: Pick::None,
         before: Stage::default(),
         state: State::default(),
+        begins: NONE,
+        waits: false,
     };
     let flags = get()?;
     let pick = |bits: u64| PICKS.get((bits & 7) as usize).copied();
@@ -190,6 +197,10 @@ fn unpack(rest: &mut &[u8], before_ns: &mut u64) -> Option<Visited> {
         held_by_any: flags & 2 != 0,
         exists: flags & 4 != 0,
     };
+    visit.waits = flags & 1 << 11 != 0;
+    if flags & 1 << 12 != 0 {
+        visit.begins = get()? as u32;
+    }
     Some(visit)
 }
 
@@ -261,6 +272,8 @@ mod tests {
                 held_by_any: i.is_multiple_of(5),
                 exists: i.is_multiple_of(3),
             },
+            begins: if i.is_multiple_of(17) { i as u32 } else { NONE },
+            waits: i.is_multiple_of(19),
         }
     }
 

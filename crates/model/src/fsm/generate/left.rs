@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::super::classes::Classes;
 use super::super::dist::{Deck, Dist, Random};
-use super::super::model::{Model, Part};
+use super::super::model::{Model, Part, Pick};
 use super::super::names::Has;
 use super::needs::needs;
 
@@ -28,6 +28,7 @@ pub(super) struct Left {
     /// How many one that begins does, on average.
     pub(super) each: u64,
     pub(super) think: Vec<Deck>,
+    pub(super) waits: Vec<Deck>,
     pub(super) repeat: Vec<Deck>,
     pub(super) distance: Vec<(Deck, Deck)>,
 }
@@ -127,7 +128,7 @@ impl Left {
             first: new,
             going_on: scaled(&part.going_on),
             next: part.script.iter().map(|l| scaled(&l.next)).collect(),
-            exits: exits(part),
+            exits: exits(part, model.groups.iter().any(|g| g.started > 0)),
             ends: ends(part),
             needs: needs(model, part),
             // All of it ends by itself.
@@ -138,6 +139,7 @@ impl Left {
             },
             each: all.checked_div(part.first.count()).unwrap_or(0),
             think: vec![Deck::default(); lines],
+            waits: vec![Deck::default(); lines],
             repeat: vec![Deck::default(); lines],
             distance: vec![Default::default(); lines],
         }
@@ -166,8 +168,9 @@ fn ends(part: &Part) -> Vec<bool> {
     }
 }
 
-/// For each line the follower that is nearest to the end.
-fn exits(part: &Part) -> Vec<u64> {
+/// For each line the follower that is nearest to the end. Where processes begin others it is, of several, one that is no first
+/// use of a file, which may have to come before the others, and that comes most often.
+fn exits(part: &Part, by_lines: bool) -> Vec<u64> {
     let mut far: Vec<Option<u64>> = vec![None; part.script.len() + 1];
     let mut exits = vec![0; part.script.len()];
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); part.script.len() + 1];
@@ -195,5 +198,19 @@ fn exits(part: &Part) -> Vec<u64> {
             queue.push_back(earlier);
         }
     }
-    exits
+    if !by_lines {
+        return exits;
+    }
+    let distance = |line: u64| far.get(line as usize).copied().flatten();
+    let is_first = |line: u64| {
+        let line = (line as usize).checked_sub(1);
+        let line = line.and_then(|at| part.script.get(at));
+        line.is_some_and(|line| matches!(line.file.pick, Pick::New | Pick::Fresh))
+    };
+    let nearest = |next: &Vec<(u64, u64)>| {
+        let near = next.iter().filter_map(|n| Some((distance(n.0)?, n)));
+        let exit = near.min_by_key(|(far, n)| (*far, is_first(n.0), std::cmp::Reverse(n.1)));
+        exit.map_or(0, |(_, n)| n.0)
+    };
+    part.script.iter().map(|l| nearest(&l.next.0)).collect()
 }

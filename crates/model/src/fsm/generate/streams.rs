@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::super::model::{Group, Model};
-use super::{Batch, Generator};
+use super::{Batch, Generator, is_started};
 
 /// Processes of a place that go on at once are at most so many.
 const APART: u32 = 16;
@@ -106,6 +106,7 @@ impl Generator {
             let lane = known.and_then(|s| self.lanes.get(s.place as usize));
             match lane {
                 Some(lane) if lane.ended => return Next::End,
+                Some(_) if known.is_some_and(|s| self.is_idle(s.place)) => return Next::Later,
                 Some(lane) if lane.who.visit.0 == stream => {}
                 Some(_) => return Next::Later,
                 None => return Next::End,
@@ -140,6 +141,9 @@ impl Generator {
     /// Behind which visit a process begins, where it has done nothing yet: the latest of one of those that begin such.
     pub(super) fn begun(&mut self, model: &Model, index: u32) -> Option<(u32, u64)> {
         let lane = self.lanes.get(index as usize).filter(|lane| lane.new)?;
+        if is_started(model, lane.group) {
+            return self.lanes.get_mut(index as usize)?.behind.take();
+        }
         let group = lane.group as usize - 1;
         let begun_by = &model.groups.get(group)?.begun_by;
         let deck = self.begun_by.get_mut(group)?;
