@@ -370,9 +370,9 @@ fn the_same_seed_is_the_same_operations_and_a_scale_is_more_of_them() {
         ("data=x", "'x' for parameter 'data'"),
         ("data=1e9", "at most 1000000"),
         ("data=999999", "before the run are "),
-        ("users=1024", "are 16384, expected at most 8192"),
-        ("users=500,data=500", "users=500, data=500: 500 times "),
-        ("users=500,time=1e6", "users=500, time=1000000: 500 times "),
+        ("users=1024", "are 18432, expected at most 8192"),
+        ("users=400,data=500", "users=400, data=500: 400 times "),
+        ("users=400,time=1e6", "users=400, time=1000000: 400 times "),
         ("users=0", "users"),
         ("cats=2", "no parameter 'cats'"),
     ] {

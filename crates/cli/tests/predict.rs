@@ -676,9 +676,10 @@ fn calls_in_the_trace_correct_costs_where_it_is_known_on_which_system_it_was_mad
     halved(&dir.join("disk.fsp"));
     let found = predict(&[]);
     assert_eq!(found["context"]["system"], "mem:disk");
+    // Of calls that take longer than half of what they take there only so much is corrected.
     let (found, plain) = (total(&found, 1), total(&plain, 1));
     assert!(
-        found > 1.2 * plain && found < 2.0 * plain,
+        found > 1.1 * plain && found < 2.0 * plain,
         "{found} and {plain}"
     );
     let given = predict(&["--traced-on", "mem:disk"]);
@@ -687,9 +688,10 @@ fn calls_in_the_trace_correct_costs_where_it_is_known_on_which_system_it_was_mad
     assert!((total(&of_a_file, 1) - found).abs() < 1e-6 * found);
     let line = ["predict", "t.fst", "--on", "disk.fsp", "--on", "fast.fsp"];
     let said = run(dir, line).exits(0);
+    let said = said.text().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.text()
-            .contains("corrected by what the trace's calls took on mem:disk")
+        said.contains("corrected by what the trace's calls took on mem:disk"),
+        "{said}"
     );
     let all = run(dir, line.iter().chain(&["--details"])).exits(0);
     assert!(

@@ -540,6 +540,11 @@ fn what_it_takes_for_granted_is_said() {
     );
 }
 
+/// In one line.
+fn plain(said: &str) -> String {
+    said.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn by_what_costs_were_corrected_is_said_and_shown() {
     let mut result = prediction(vec![target("ext4", 10.0 * S, 8.0 * S)], 0.5);
@@ -557,12 +562,15 @@ fn by_what_costs_were_corrected_is_said_and_shown() {
     });
     let said = text(&result, 80);
     assert!(
-        said.contains("corrected by what the trace's calls took on home"),
+        plain(&said).contains("corrected by what the trace's calls took on home"),
         "{said}"
     );
     fits(&said);
     let all = answer(&result, true, 80);
-    let rows: Vec<&str> = all.lines().filter(|line| line.contains("1,234")).collect();
+    let rows: Vec<&str> = all
+        .lines()
+        .filter(|line| line.contains(" 1,234 "))
+        .collect();
     assert_eq!(rows.len(), 2, "{all}");
     assert!(
         rows[0].contains("read") && rows[0].ends_with("x1.33"),
