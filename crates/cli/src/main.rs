@@ -2,7 +2,7 @@
 //! everything else to stderr.
 //!
 //! * [`args`]: what can be written. [`verbs`]: one module for each verb.
-//! * [`out`]: stdout. [`ui`]: progress and messages on stderr, [`line`]: where a bar is drawn.
+//! * [`out`]: stdout. [`ui`]: progress and messages on stderr, [`mod@line`]: where a bar is drawn.
 //! * [`exit`]: exit codes and how errors are told.
 
 #![allow(
