@@ -174,11 +174,9 @@ fn from_one_trace(
         found.notes.push(format!("{name}: {warning}"));
     }
     for (index, (&target, predicted)) in targets.iter().zip(&made.raw.targets).enumerate() {
-        let all = found.of(workload, target);
-        let corrected = target == source && made.raw.context.is_some();
-        let runs = if corrected { others(&all) } else { &all };
+        let runs = found.of(workload, target);
         if let Some(lacks) = &predicted.incomplete {
-            let alone = measured_alone(plan, (workload, target), runs, &lacks.reason);
+            let alone = measured_alone(plan, (workload, target), &runs, &lacks.reason);
             found.not_predicted.push(alone);
             continue;
         }
@@ -187,7 +185,7 @@ fn from_one_trace(
             let ranked = corrected.filter(|_| target == source);
             Pair {
                 ranked_ns: ranked.map(predicted_ns),
-                ..pair(plan, (workload, target), runs, predicted, distributions)
+                ..pair(plan, (workload, target), &runs, predicted, distributions)
             }
         };
         let speed = made.speeds.get(index).copied();
@@ -232,8 +230,7 @@ fn predictions(
         traced_on: None,
     };
     // A prediction that was corrected by a run says nothing when it is judged by that run.
-    let alone = found.of(workload, source).len() < 2;
-    let but = targets.iter().position(|&target| alone && target == source);
+    let but = targets.iter().position(|&target| target == source);
     let traced_on = in_context(&kept.trace, &request, there, but)?;
     request.traced_on = traced_on.as_ref();
     // Its order among the others is that of predictions which are corrected alike.
@@ -275,14 +272,6 @@ fn in_context<'a>(
         context,
         but,
     }))
-}
-
-/// Runs without the first, which is the one that was traced; where it is the only one, that.
-fn others<'a, 'b>(runs: &'b [&'a MeasuredRun]) -> &'b [&'a MeasuredRun] {
-    match runs {
-        [_, others @ ..] if !others.is_empty() => others,
-        all => all,
-    }
 }
 
 /// The pair raw, with what it is at equal speed, and at equal speed; `speeds_ns` are those of the runs and of the
