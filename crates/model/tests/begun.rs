@@ -5,33 +5,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fsage_core::{Fd, Op, OpFlags, OpKind, Outcome, PathTable, Pid, Tid};
-use fsage_model::fsm::{Batch, Gather, Generator, Model, Options, fit};
+use fsage_core::{Fd, Op, OpFlags, OpKind, Outcome};
+use fsage_model::fsm::{Batch, Generator, Model, Options};
+
+use crate::common::Trace;
 
 const SHELL: u32 = 1;
 const ROUNDS: u32 = 60;
 
-/// Puts operations into a model, one after the other.
-#[derive(Default)]
-struct Trace {
-    gather: Gather,
-    paths: PathTable,
-    pid: u32,
-    now_ns: u64,
-}
-
 impl Trace {
-    fn add(&mut self, kind: OpKind, change: &dyn Fn(&mut Op)) {
-        let mut op = Op::new(kind, Pid(self.pid), Tid(self.pid), self.now_ns);
-        op.latency_ns = Some(500);
-        op.result = Outcome::ok(0);
-        change(&mut op);
-        // Programs take as long as they take.
-        self.now_ns += 1000 + self.now_ns * 7919 % 3000;
-        self.gather.take(&op, &self.paths);
-    }
-
-    fn open(&mut self, path: &str, flags: u32, fd: u64) {
+    fn opens(&mut self, path: &str, flags: u32, fd: u64) {
         let path = self.paths.intern(path.as_bytes());
         self.add(OpKind::Open, &|op| {
             (op.path, op.flags, op.result) = (path, flags, Outcome::ok(fd));
@@ -45,10 +28,6 @@ impl Trace {
         });
     }
 
-    fn on(&mut self, kind: OpKind, fd: i32) {
-        self.add(kind, &|op| op.fd = Some(Fd(fd)));
-    }
-
     /// The process at hand begins another, which goes on then.
     fn fork(&mut self, child: u32) {
         self.add(OpKind::Fork, &|op| op.length = Some(child.into()));
@@ -59,11 +38,6 @@ impl Trace {
     fn exit(&mut self, parent: u32) {
         self.add(OpKind::Exit, &|op| op.length = Some(1));
         self.pid = parent;
-    }
-
-    fn model(self) -> Model {
-        let text = fit(self.gather).unwrap().text().unwrap();
-        Model::parse(&text).unwrap()
     }
 }
 
@@ -76,18 +50,19 @@ fn bytes(round: u32) -> u64 {
 fn shell() -> Model {
     let mut trace = Trace {
         pid: SHELL,
+        uneven: true,
         ..Trace::default()
     };
     for round in 0..ROUNDS {
         let (file, bytes) = (format!("/t/f{round}"), bytes(round));
-        trace.open(&file, 0o1101, 3);
+        trace.opens(&file, 0o1101, 3);
         trace.fork(100 + round);
         trace.moves(OpKind::Write, 3, bytes);
         trace.exit(SHELL);
         trace.on(OpKind::Close, 3);
-        trace.open("/t/all", 0o2101, 3);
+        trace.opens("/t/all", 0o2101, 3);
         trace.fork(1000 + round);
-        trace.open(&file, 0, 4);
+        trace.opens(&file, 0, 4);
         trace.moves(OpKind::Read, 4, bytes);
         trace.moves(OpKind::Write, 3, bytes);
         trace.moves(OpKind::Read, 4, 0);
@@ -158,11 +133,12 @@ fn who_thinks_waits_for_those_that_it_began_and_who_does_not_waits_for_none() {
     // A shell that does nothing itself: each of its programs makes a file.
     let mut trace = Trace {
         pid: SHELL,
+        uneven: true,
         ..Trace::default()
     };
     for round in 0..ROUNDS {
         trace.fork(100 + round);
-        trace.open(&format!("/t/f{round}"), 0o1101, 3);
+        trace.opens(&format!("/t/f{round}"), 0o1101, 3);
         trace.on(OpKind::Close, 3);
         trace.exit(SHELL);
     }

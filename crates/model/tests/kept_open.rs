@@ -4,28 +4,12 @@
 
 use std::sync::Arc;
 
-use fsage_core::{Fd, Op, OpFlags, OpKind, Outcome, PathTable, Pid, Tid};
-use fsage_model::fsm::{Gather, Generator, Model, Options, fit};
+use fsage_core::{Fd, Op, OpFlags, OpKind, Outcome};
+use fsage_model::fsm::{Generator, Model, Options};
 
-/// Puts operations into a model, one after the other.
-#[derive(Default)]
-struct Trace {
-    gather: Gather,
-    paths: PathTable,
-    pid: u32,
-    now_ns: u64,
-}
+use crate::common::Trace;
 
 impl Trace {
-    fn add(&mut self, kind: OpKind, change: &dyn Fn(&mut Op)) {
-        let mut op = Op::new(kind, Pid(self.pid), Tid(self.pid), self.now_ns);
-        op.latency_ns = Some(500);
-        op.result = Outcome::ok(0);
-        change(&mut op);
-        self.now_ns += 1000;
-        self.gather.take(&op, &self.paths);
-    }
-
     fn open(&mut self, path: &str, fd: i32) {
         let path = self.paths.intern(path.as_bytes());
         self.add(OpKind::Open, &|op| {
@@ -38,21 +22,11 @@ impl Trace {
         });
     }
 
-    fn on(&mut self, kind: OpKind, fd: i32) {
-        self.add(kind, &|op| op.fd = Some(Fd(fd)));
-    }
-
     fn reads(&mut self, fd: i32, offset: u64) {
         self.add(OpKind::Read, &|op| {
             (op.fd, op.offset, op.length) = (Some(Fd(fd)), Some(offset), Some(4096));
             (op.result, op.record) = (Outcome::ok(4096), OpFlags::IMPLICIT_OFFSET);
         });
-    }
-
-    /// The model, as it is read again.
-    fn model(self) -> Model {
-        let text = fit(self.gather).unwrap().text().unwrap();
-        Model::parse(&text).unwrap()
     }
 }
 

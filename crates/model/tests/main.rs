@@ -3,6 +3,7 @@
 
 mod begin;
 mod begun;
+mod common;
 mod context;
 mod faithful;
 mod fsm;
