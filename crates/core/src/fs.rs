@@ -210,6 +210,18 @@ pub trait FileSystem: Send + Sync {
     fn pread(&self, handle: Handle, buf: &mut [u8], offset: u64) -> Result<usize, Errno>;
     fn pwrite(&self, handle: Handle, buf: &[u8], offset: u64) -> Result<usize, Errno>;
     /// Moves the handle's position to an absolute offset.
+    /// Reads `length` bytes at each of `offsets` from a file opened `direct`, to where nobody looks, all asked for before one
+    /// is waited for. `noted` is called when all are asked for and when all have come: to have a queue made and taken away
+    /// can take longer than all of them. How many bytes were read; a target may have no such call.
+    fn read_at_once(
+        &self,
+        _handle: Handle,
+        _length: usize,
+        _offsets: &[u64],
+        _noted: &mut dyn FnMut(),
+    ) -> Result<usize, Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
     fn seek(&self, handle: Handle, offset: u64) -> Result<u64, Errno>;
     /// Lists a directory completely: as many calls as the target needs, the last of which is empty.
     fn read_dir(&self, handle: Handle) -> Result<Vec<DirEntry>, Errno>;

@@ -191,18 +191,24 @@ fn reads(mut predictor: Predictor, paths: &[&str]) -> Vec<String> {
 /// Without extents files are taken to lie one after another in the order in which they were created.
 #[test]
 fn files_of_a_snapshot_without_extents_lie_in_the_order_of_creation() {
-    let mut predictor = Predictor::new(Options::default(), vec![everything()]);
-    let namespace = predictor.namespace_mut();
-    let mut file = |path, ino, size| add(namespace, path, (ino, NodeKind::Regular, size), &[]);
-    file("c", 12, 4096);
-    file("a", 10, 4096);
-    file("b", 11, 500 << 10);
-    file("d", 13, 9 << 20);
-    file("e", 14, 4096);
-    namespace.lay_out();
-    let families = reads(predictor, &["/a", "/b", "/c", "/a", "/e"]);
+    let families = |in_memory| {
+        let mut system = everything();
+        system.machine.in_memory = in_memory;
+        let mut predictor = Predictor::new(Options::default(), vec![system]);
+        let namespace = predictor.namespace_mut();
+        let mut file = |path, ino, size| add(namespace, path, (ino, NodeKind::Regular, size), &[]);
+        file("c", 12, 4096);
+        file("a", 10, 4096);
+        file("b", 11, 500 << 10);
+        file("d", 13, 9 << 20);
+        file("e", 14, 4096);
+        namespace.lay_out();
+        reads(predictor, &["/a", "/b", "/c", "/a", "/e"])
+    };
     // The next; 496 KiB beyond the 4 KiB that were read; cached; 9 MiB further.
-    assert_eq!(families, ["RFO", "RFN", "RFS", "RC4", "RFF"]);
+    assert_eq!(families(false), ["RFO", "RFN", "RFS", "RC4", "RFF"]);
+    // No file in memory is nearer than another.
+    assert_eq!(families(true), ["RFO", "RFF", "RFF", "RC4", "RFF"]);
 }
 
 /// Where directories take turns among places, so do their files; in each place they lie one after another.

@@ -513,6 +513,7 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
         "DWOR",
         "direct writes go to the device by the truth's own way",
     ),
+    ("DRR", "the truth has no call that asks for several reads"),
     (
         "SYNC",
         "which blocks a commit holds depends on what others left",

@@ -234,6 +234,44 @@ pub(super) fn handles(fs: &dyn FileSystem, dir: &str) -> Result<(), String> {
     )
 }
 
+pub(super) fn read_at_once(fs: &dyn FileSystem, dir: &str) -> Result<(), String> {
+    let path = at(dir, "file");
+    make(fs, &path, &vec![7; 20_000])?;
+    let direct = OpenFlags {
+        direct: true,
+        ..OpenFlags::READ_WRITE
+    };
+    // Not everything can be read past a page cache.
+    let Ok(handle) = fs.open(&path, direct, 0) else {
+        return Ok(());
+    };
+    let mut noted = 0u32;
+    let offsets = [4096, 0, 16_384, 1 << 20];
+    let done = fs.read_at_once(handle, 4096, &offsets, &mut || noted += 1);
+    if let Err(Errno::EOPNOTSUPP | Errno::ENOSYS) = done {
+        return close(fs, handle);
+    }
+    same(
+        "bytes read of two pages, the end of the file and what is beyond it",
+        ok("read_at_once", done)?,
+        2 * 4096 + (20_000 - 16_384),
+    )?;
+    same("times that it was said how far they are", noted, 2)?;
+    let none = ok(
+        "read_at_once of nothing",
+        fs.read_at_once(handle, 4096, &[], &mut || ()),
+    )?;
+    same("bytes read of nothing", none, 0)?;
+    close(fs, handle)?;
+    let cached = open(fs, &path, OpenFlags::READ_WRITE)?;
+    fails(
+        "read_at_once through the page cache",
+        fs.read_at_once(cached, 4096, &offsets, &mut || ()),
+        Errno::EINVAL,
+    )?;
+    close(fs, cached)
+}
+
 pub(super) fn map_touch(fs: &dyn FileSystem, dir: &str) -> Result<(), String> {
     let path = at(dir, "file");
     make(fs, &path, &vec![7; 20_000])?;

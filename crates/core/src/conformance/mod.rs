@@ -40,6 +40,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("handles", data::handles),
     ("identity", attributes::identity),
     ("map_touch", data::map_touch),
+    ("read_at_once", data::read_at_once),
     ("space", attributes::space),
     ("root", names::root),
     ("clock", attributes::clock),

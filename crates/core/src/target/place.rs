@@ -180,6 +180,7 @@ impl FileSystem for Below {
         write(buf: &[u8]) -> usize;
         pread(buf: &mut [u8], offset: u64) -> usize;
         pwrite(buf: &[u8], offset: u64) -> usize;
+        read_at_once(length: usize, offsets: &[u64], noted: &mut dyn FnMut()) -> usize;
         seek(offset: u64) -> u64;
         read_dir() -> Vec<DirEntry>;
         fsync() -> ();

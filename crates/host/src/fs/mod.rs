@@ -3,6 +3,7 @@
 //! A handle is the number of a descriptor: no lock and no table lies between a caller and the
 //! kernel. Handles must come from the same [`HostFs`].
 
+mod at_once;
 mod beneath;
 mod held;
 mod map;

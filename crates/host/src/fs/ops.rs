@@ -11,7 +11,7 @@ use fsage_core::{
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, RawDir, SeekFrom};
 
 use super::held::Held;
-use super::{Confinement, HostFs, beneath, map};
+use super::{Confinement, HostFs, at_once, beneath, map};
 use crate::error::last_errno;
 
 /// As glibc's readdir(3): one call per 32 KiB of entries.
@@ -436,6 +436,16 @@ impl FileSystem for HostFs {
             files: s.f_files,
             free_files: s.f_ffree,
         })
+    }
+
+    fn read_at_once(
+        &self,
+        handle: Handle,
+        length: usize,
+        offsets: &[u64],
+        noted: &mut dyn FnMut(),
+    ) -> Result<usize, Errno> {
+        at_once::read(descriptor(handle)?, length, offsets, noted)
     }
 
     fn sync(&self) -> Result<(), Errno> {

@@ -155,7 +155,8 @@ impl Schedule {
         self.pending += 1;
         self.grow(server);
         if let Some(thread) = self.threads.get_mut(server) {
-            if self.machine.in_memory && thread.now.is_some() {
+            let behind = thread.now.is_some() || !thread.queue.is_empty();
+            if self.machine.in_memory && behind {
                 request.latency.total_ns *= self.device.behind_others(request.kind);
             }
             thread.serves = true;

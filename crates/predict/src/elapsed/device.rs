@@ -88,6 +88,8 @@ pub(super) struct Device {
     off_ns: Vec<(f64, f64)>,
     /// What a write past the page cache takes right after another one, by what it takes alone.
     in_a_row: f64,
+    /// What a read past it takes that was asked for while others were there, likewise.
+    at_once: f64,
 }
 
 impl Device {
@@ -117,6 +119,7 @@ impl Device {
             drive: Figures::of(vector).map(Drive::new),
             off_ns: off_ns(vector),
             in_a_row: in_a_row(vector),
+            at_once: at_once(vector),
         }
     }
 
@@ -154,10 +157,10 @@ impl Device {
 
     /// What of a request a device in memory needs for it that comes right after another one.
     pub fn behind_others(&self, kind: OpKind) -> f64 {
-        if kind == OpKind::Write {
-            self.in_a_row
-        } else {
-            1.0
+        match kind {
+            OpKind::Write => self.in_a_row,
+            OpKind::Read => self.at_once,
+            _ => 1.0,
         }
     }
 
@@ -504,6 +507,15 @@ fn in_a_row(vector: &SystemVector) -> f64 {
     let alone = value("DWO4").zip(value("DWO64"));
     let alone = alone.and_then(|(small, large)| linear(&[(4.0, small), (64.0, large)], 16.0));
     let share = value("DWOR").zip(alone).map(|(row, alone)| row / alone);
+    share.map_or(1.0, |share| share.min(1.0))
+}
+
+/// The share of a read of 4 KiB that one of several at once takes beyond its being asked for, which is in the trace's
+/// pauses; all, where that was not measured.
+fn at_once(vector: &SystemVector) -> f64 {
+    let value = |name| positive(vector, name);
+    let alone = value("RX131072").or_else(|| value("RX16384"));
+    let share = value("DRR").zip(alone).map(|(one, alone)| one / alone);
     share.map_or(1.0, |share| share.min(1.0))
 }
 

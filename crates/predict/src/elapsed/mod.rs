@@ -374,6 +374,31 @@ mod tests {
         assert!((4000.0..5000.0).contains(&waited), "{waited}");
     }
 
+    /// What several at once take each was measured: 250 where one alone takes 1000. To ask takes one each.
+    #[test]
+    fn reads_of_memory_that_are_there_at_once_take_less_each() {
+        let elapsed = |measured: &[(&str, f64)]| {
+            let metrics = measured.iter().map(|&(name, ns)| {
+                let id = MetricId::parse(name).unwrap();
+                (id, ns, ns, ns)
+            });
+            let mut vector = SystemVector::new("s", metrics.collect::<Vec<_>>());
+            (vector.machine.cpus, vector.machine.in_memory) = (Some(1), true);
+            let mut case = Case::on(Some(1), true);
+            case.replay = Replay::new(&vector);
+            for start in 0..4 {
+                let mut op = Op::new(OpKind::Read, Pid(1), Tid(1), start);
+                (op.latency_ns, op.record) = (Some(500), OpFlags::URING);
+                case.push(&op, 0.0, 1000.0);
+            }
+            case.ends().0
+        };
+        assert_eq!(elapsed(&[("RX131072", 1000.0)]), 4003.0);
+        assert_eq!(elapsed(&[("RX131072", 1000.0), ("DRR", 250.0)]), 1753.0);
+        // More than alone is a disturbance.
+        assert_eq!(elapsed(&[("RX131072", 1000.0), ("DRR", 9e9)]), 4003.0);
+    }
+
     /// Two requests of a thread are there at once, each of which the thread sleeps for: one waits for the other.
     #[test]
     fn who_sleeps_until_an_answer_comes_waits_for_it_alone() {

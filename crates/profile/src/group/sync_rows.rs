@@ -30,13 +30,13 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
 ];
 
-const SEQUENCES: [&str; 14] = [
+const SEQUENCES: [&str; 15] = [
     "FSYS", "FDSS", "FDSL", "FDSA", "FSYO", "FDSO", "FDSU", "FDSR", "FSYW", "FSYT", "SFRW", "RDSY",
-    "DWO", "DWOR",
+    "DWO", "DWOR", "DRR",
 ];
 /// Those of calls that wait in rows; direct writes have rounds of their own.
 const ROWS: &[&str] = SEQUENCES.split_at(12).0;
-const DIRECT: [&str; 2] = ["DWO", "DWOR"];
+const DIRECT: [&str; 3] = ["DWO", "DWOR", "DRR"];
 /// Files of a sequence.
 const FILES: usize = 20;
 /// Sequences of a round on one file, and calls of each.
@@ -56,7 +56,7 @@ const RECORD: u64 = 500;
 const FILE_BYTES: usize = 16 << 10;
 /// Reads of a row, each after a file made stable.
 const READS: usize = 5;
-/// Direct writes in a row, and their size in blocks.
+/// Direct writes in a row, or reads at once, and the writes' size in blocks.
 const DIRECT_ROW: u64 = 8;
 const DIRECT_BLOCKS: u64 = 4;
 /// Blocks from one direct write, or one read, to the next.
@@ -173,10 +173,36 @@ fn direct(lab: &mut Lab<'_>, path: &[u8], round: usize) -> Res {
         let ((), row_ns) =
             lab.timed(|| (1..=DIRECT_ROW).try_for_each(|number| write(number).map(drop)))?;
         lab.add(Probe::of("DWOR"), 0, row_ns / DIRECT_ROW as f64);
-        lab.end().map(|_| ())
+        lab.end()?;
+        at_once(lab, handle, (blocks, round))
     });
     lab.payload = payload;
     done
+}
+
+/// Reads past the page cache that are all there at once: what each takes beyond its being asked for.
+fn at_once(lab: &mut Lab<'_>, handle: Handle, (blocks, round): (u64, usize)) -> Res {
+    let fs = lab.fs;
+    let place = |number: u64| {
+        let number = round as u64 * DIRECT_ROW + number;
+        number * ELSEWHERE % blocks.max(1) * BLOCK
+    };
+    let offsets: Vec<u64> = (0..DIRECT_ROW).map(place).collect();
+    let (mut asked_ns, mut came_ns) = (0, 0);
+    lab.begin(Batch::Blocking);
+    let read = lab.timed(|| {
+        let mut noted = || (asked_ns, came_ns) = (came_ns, fs.clock().now_ns());
+        fs.read_at_once(handle, BLOCK as usize, &offsets, &mut noted)
+    });
+    match read {
+        Ok(_) => {
+            let waited_ns = came_ns.saturating_sub(asked_ns) as f64;
+            lab.add(Probe::of("DRR"), 0, waited_ns / DIRECT_ROW as f64);
+        }
+        Err(halt @ (Halt::Failed(_) | Halt::Absent(_))) => lab.absent("DRR", &halt.reason()),
+        Err(halt) => return Err(halt),
+    }
+    lab.end().map(|_| ())
 }
 
 /// A file with allocated blocks, and why the target cannot start to write, and reserve blocks.
