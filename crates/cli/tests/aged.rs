@@ -19,8 +19,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::{
-    Chance, Ran, bench_plan, configuration, fsage, killed_after, names, run_command, scratch,
-    start, temp_in_memory, tool, until,
+    Chance, Ran, bench_plan, configuration, fsage, in_time, killed_after, names, run_command,
+    scratch, start, temp_in_memory, tool, until,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -117,19 +117,14 @@ fn in_every_verb(dir: &Path, target: &str) {
         layout["layouts"][0]["files"].as_u64().unwrap() > 100,
         "{layout}"
     );
-    let profiled = run(
-        dir,
-        &[
-            "profile",
-            target,
-            "--quick",
-            "--max-time",
-            "20s",
-            "-o",
-            "aged.fsp",
-            "--json",
-        ],
-    );
+    let profiled = |time| {
+        let line = ["profile", target, "--quick", "-o", "aged.fsp", "--json"];
+        let profiled = run(dir, &[&line[..], &["--max-time", time]].concat());
+        let predict = ["predict", "t.fst", "--on", "aged.fsp", "--json"];
+        (profiled, run(dir, &predict))
+    };
+    let is_enough = |(_, predicted): &(Ran, Ran)| predicted.status.success();
+    let (profiled, predicted) = in_time(&["7s", "20s"], profiled, is_enough);
     let profile = profiled.json();
     assert!(
         profile["environment"]["target"]["aged"].is_string(),
@@ -141,7 +136,6 @@ fn in_every_verb(dir: &Path, target: &str) {
         "{}",
         profiled.stderr
     );
-    let predicted = run(dir, &["predict", "t.fst", "--on", "aged.fsp", "--json"]);
     assert!(
         predicted.json()["targets"][0]["latency_total_ns"]
             .as_f64()
@@ -182,7 +176,7 @@ fn aged_targets_are_run_profiled_predicted_replayed_and_validated() {
         "--runs",
         "1",
         "--profile-time",
-        "12s",
+        "2s",
         "--json",
     ];
     let validated = run(dir, &validate);

@@ -6,7 +6,7 @@ use crate::common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{fsage, run_command, scratch, temp_in_memory, tool};
+use common::{Ran, fsage, in_time, run_command, scratch, temp_in_memory, tool};
 use serde_json::Value;
 
 fn script(name: &str) -> PathBuf {
@@ -98,8 +98,9 @@ fn the_plan_over_them_runs() {
         );
         !reasons.is_empty()
     };
-    let mut tried = ["10s", "40s"].iter().map(|time| validated(time));
-    let whole = tried.find(|ran| !lacks(&ran.json()));
-    let result = whole.unwrap_or_else(|| validated("160s")).exits(0).json();
+    let whole = |ran: &Ran| !lacks(&ran.json());
+    let result = in_time(&["20s", "50s", "160s"], validated, whole)
+        .exits(0)
+        .json();
     assert_eq!(result["pairs"].as_array().unwrap().len(), 3);
 }

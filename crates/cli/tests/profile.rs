@@ -18,11 +18,19 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{
-    Ran, fsage, fuse, loop_devices, names, root, run, run_command, scratch, start, temp, tool,
-    until, until_detached,
+    Ran, fsage, fuse, in_time, loop_devices, names, root, run, run_command, scratch, start, temp,
+    tool, until, until_detached,
 };
 use rustix::process::Signal;
 use serde_json::Value;
+
+/// For one metric to be measured once; the second is what a quick profile has.
+const ENOUGH: [&str; 2] = ["4s", "90s"];
+
+/// Whether a profile that is told as JSON has what its test asked for.
+fn has_stat(ran: &Ran) -> bool {
+    matches!(ran.code(), 0 | 3) && metric_names(&ran.json()).contains(&"STAT".to_string())
+}
 
 fn metric_names(profile: &Value) -> Vec<String> {
     let metrics = profile["metrics"].as_array().unwrap();
@@ -218,26 +226,20 @@ fn reads_from_a_disk_are_not_faster_than_the_disk() {
     }
     let dir = temp();
     let target = "scratch:ext4,size=512M,on=disk:hdd-7200";
-    let line = [
-        "profile",
-        target,
-        "--quick",
-        "--only",
-        "RD",
-        "--max-time",
-        "25s",
-        "-o",
-        "o.fsp",
-    ];
-    let ran = run(dir.path(), line);
-    assert!(matches!(ran.code(), 0 | 3), "{}", ran.stderr);
-    let profile = run(dir.path(), ["show", "o.fsp", "--json"]).exits(0).json();
-    let metrics = profile["metrics"].as_array().unwrap();
-    let rates: Vec<(&str, f64)> = metrics
-        .iter()
-        .filter(|m| m["name"].as_str().unwrap().starts_with("RD") && m["unit"] == "KiB/s")
-        .map(|m| (m["name"].as_str().unwrap(), m["estimate"].as_f64().unwrap()))
-        .collect();
+    let line = ["profile", target, "--quick", "--only", "RD", "-o", "o.fsp"];
+    let measured = |time| -> Vec<(String, f64)> {
+        let ran = run(dir.path(), line.iter().chain(&["--max-time", time]));
+        assert!(matches!(ran.code(), 0 | 3), "{}", ran.stderr);
+        let profile = run(dir.path(), ["show", "o.fsp", "--json"]).exits(0).json();
+        let metrics = profile["metrics"].as_array().unwrap();
+        let rates = metrics.iter().filter(|m| m["unit"] == "KiB/s");
+        rates
+            .map(|m| (m["name"].as_str().unwrap(), m["estimate"].as_f64().unwrap()))
+            .filter(|(name, _)| name.starts_with("RD"))
+            .map(|(name, estimate)| (name.to_owned(), estimate))
+            .collect()
+    };
+    let rates = in_time(&["10s", "25s"], measured, |rates| rates.len() > 4);
     assert!(rates.len() > 4, "{rates:?}");
     for (name, kib_per_s) in rates {
         // The model's outermost zone gives 202 MB/s; what the drive has read ahead comes on top.
@@ -283,7 +285,8 @@ fn a_directory_is_left_as_it_was_found() {
     let line = [
         "profile", "t", "--quick", "--only", "STAT", "-o", "o.fsp", "--json",
     ];
-    let ran = run(dir.path(), line);
+    let profiled = |time| run(dir.path(), line.iter().chain(&["--max-time", time]));
+    let ran = in_time(&ENOUGH, profiled, has_stat);
     assert!(matches!(ran.code(), 0 | 3), "{}", ran.stderr);
     let profile = ran.json();
     assert!(metric_names(&profile).contains(&"STAT".to_string()));
@@ -301,7 +304,7 @@ fn an_ordinary_user_profiles_a_directory() {
     let dir = temp();
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     std::fs::copy(env!("CARGO_BIN_EXE_fsage"), dir.path().join("fsage")).unwrap();
-    let nobody = |target: &str| {
+    let nobody = |target: &str, time: &str| {
         let mut command = Command::new("setpriv");
         command
             .args([
@@ -316,19 +319,20 @@ fn an_ordinary_user_profiles_a_directory() {
             .args([
                 "profile", target, "--quick", "--only", "STAT,RDC", "-o", "o.fsp",
             ])
+            .args(["--json", "--max-time", time])
             .current_dir(dir.path());
         run_command(&mut command)
     };
     std::fs::create_dir(dir.path().join("closed")).unwrap();
-    nobody("closed").fails(1, &["closed", "ermission denied"]);
-    nobody("scratch:ext4").fails(1, &["root", "hint: "]);
+    nobody("closed", ENOUGH[0]).fails(1, &["closed", "ermission denied"]);
+    nobody("scratch:ext4", ENOUGH[0]).fails(1, &["root", "hint: "]);
     std::fs::create_dir(dir.path().join("open")).unwrap();
     std::fs::set_permissions(
         dir.path().join("open"),
         std::fs::Permissions::from_mode(0o777),
     )
     .unwrap();
-    let ran = nobody("open");
+    let ran = in_time(&ENOUGH, |time| nobody("open", time), has_stat);
     assert!(matches!(ran.code(), 0 | 3), "{}", ran.stderr);
     let profile = run(dir.path(), ["show", "o.fsp", "--json"]).exits(0).json();
     assert!(metric_names(&profile).contains(&"STAT".to_string()));
@@ -434,6 +438,7 @@ fn a_profile_kept_on_one_cpu_says_so() {
     std::fs::create_dir(dir.path().join("t")).unwrap();
     for one in [true, false] {
         let mut line = vec!["profile", "t", "--quick", "--only", "STAT", "-o", "o.fsp"];
+        line.extend(["--max-time", ENOUGH[0]]);
         line.extend(one.then_some("--one-cpu"));
         let ran = run(dir.path(), line);
         assert!([0, 3].contains(&ran.code()), "{}", ran.stderr);
@@ -534,7 +539,8 @@ fn a_target_is_called_what_its_specification_says() {
     let line = [
         "profile", target, "--quick", "--only", "STAT", "-o", "x.fsp",
     ];
-    run(dir.path(), line).exits(0);
+    let profiled = |time| run(dir.path(), line.iter().chain(&["--max-time", time]));
+    in_time(&ENOUGH, profiled, |ran| ran.code() == 0).exits(0);
     let shown = run(dir.path(), ["show", "x.fsp", "--json"]).exits(0).json();
     assert_eq!(shown["name"], "fast");
     // Two that differ in nothing else can be told apart.

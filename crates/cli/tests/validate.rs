@@ -17,21 +17,27 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{
-    fsage, loop_devices, names, run, run_command, schema, scratch, start, temp_in_memory, until,
-    until_detached,
+    fsage, in_time, loop_devices, names, run, run_command, schema, scratch, start, temp_in_memory,
+    until, until_detached,
 };
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
-/// The profile is cut short: these tests are not about its quality.
-const SHORT: [&str; 2] = ["--profile-time", "10s"];
-
+/// The profile is cut short, these tests are not about its quality: what is predicted needs what is measured first.
 fn validate(dir: &Path, line: &[&str]) -> Command {
+    with_profile_of("10s", dir, line)
+}
+
+/// One that comes to no prediction, or to whichever.
+fn hurried(dir: &Path, line: &[&str]) -> Command {
+    with_profile_of("1s", dir, line)
+}
+
+fn with_profile_of(time: &str, dir: &Path, line: &[&str]) -> Command {
     let mut command = fsage();
     command
         .current_dir(dir)
-        .arg("validate")
-        .args(SHORT)
+        .args(["validate", "--profile-time", time])
         .args(line);
     command
 }
@@ -228,7 +234,10 @@ fn scratch_targets_are_made_and_removed() {
     ];
     let tmp = dir.path().join("tmp");
     std::fs::create_dir(&tmp).unwrap();
-    let ran = run_command(validate(dir.path(), &line).env("TMPDIR", &tmp));
+    let validated =
+        |time| run_command(with_profile_of(time, dir.path(), &line).env("TMPDIR", &tmp));
+    // What a profile has no time for is not predicted.
+    let ran = in_time(&["10s", "30s"], validated, |ran| ran.code() == 0);
     let result = ran.exits(0).json();
     let pairs = result["pairs"].as_array().unwrap();
     let targets: Vec<&str> = pairs
@@ -260,7 +269,7 @@ fn a_workload_that_fails_is_one_error() {
         "--runs",
         "1",
     ];
-    let ran = run_command(&mut validate(dir.path(), &line));
+    let ran = run_command(&mut hurried(dir.path(), &line));
     // What it says is no progress of fsage's; its last words are the error's.
     assert!(!ran.stderr.contains("\nchatter"), "{}", ran.stderr);
     ran.fails(1, &["exit status 9", "the reason"]);
@@ -274,7 +283,7 @@ fn a_workload_that_fails_is_one_error() {
         "--runs",
         "1",
     ];
-    run_command(&mut validate(dir.path(), &line)).fails(1, &["setup", "why", "4"]);
+    run_command(&mut hurried(dir.path(), &line)).fails(1, &["setup", "why", "4"]);
     assert!(nothing_left(dir.path()));
 }
 
@@ -343,7 +352,7 @@ fn long_validation(dir: &Path) -> common::Running {
         "-o",
         "kept",
     ];
-    let running = start(&mut validate(dir, &line));
+    let running = start(&mut hurried(dir, &line));
     until("the workload to run", || workload_in(&marker).is_some());
     running
 }
@@ -397,7 +406,7 @@ fn a_kill_leaves_no_loop_device() {
     ];
     let tmp = dir.path().join("tmp");
     std::fs::create_dir(&tmp).unwrap();
-    let running = start(validate(dir.path(), &line).env("TMPDIR", &tmp));
+    let running = start(hurried(dir.path(), &line).env("TMPDIR", &tmp));
     until("the workload to run", || workload_in(&marker).is_some());
     let devices = loop_devices(running.id());
     assert!(!devices.is_empty());
@@ -426,7 +435,7 @@ fn a_record_without_a_run_is_begun_anew() {
     for (before, more) in [("", &[][..]), ("{\"format\":\"fsage run", &["--resume"])] {
         let record = dir.path().join("kept/runs.jsonl");
         std::fs::write(&record, before).unwrap();
-        let ran = run_command(validate(dir.path(), &line).args(more));
+        let ran = run_command(hurried(dir.path(), &line).args(more));
         assert!(!ran.stderr.contains("runs.jsonl"), "{}", ran.stderr);
         let kept = std::fs::read_to_string(record).unwrap();
         assert_eq!(kept.lines().count(), 3, "{kept}");

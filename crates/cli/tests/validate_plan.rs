@@ -45,6 +45,23 @@ name = "PostMark"
 spec = "postmark:files=40,transactions=80,size=512-4096,subdirs=4"
 "#;
 
+/// The same in virtual time: for tests of what belongs to a plan and what is judged together.
+fn in_virtual_time() -> String {
+    let mut plan = PLAN.to_owned();
+    for (from, to) in [
+        ("spec = \"a\"", "spec = \"mem:fast\""),
+        ("spec = \"b\"", "spec = \"mem:tiny\""),
+        (
+            "spec = \"cmd: cat made >/dev/null && cat made >copy\"\nsetup = \"head -c 20000 /dev/zero >made\"",
+            "spec = \"postmark:files=20,transactions=30\"",
+        ),
+    ] {
+        assert!(plan.contains(from), "{from}");
+        plan = plan.replace(from, to);
+    }
+    plan
+}
+
 fn prepare(dir: &Path, plan: &str) {
     for name in ["a", "b"] {
         std::fs::create_dir_all(dir.join(name)).unwrap();
@@ -149,7 +166,8 @@ fn a_plan_is_carried_out_and_gone_on_with() {
 #[test]
 fn options_override_the_plan() {
     let dir = temp_in_memory();
-    prepare(dir.path(), PLAN);
+    let plan = in_virtual_time();
+    prepare(dir.path(), &plan);
     let line = [
         "--target",
         "second",
@@ -163,7 +181,7 @@ fn options_override_the_plan() {
         .json();
     assert_eq!(result["pairs"].as_array().unwrap().len(), 1);
     assert_eq!(result["pairs"][0]["target"], "second");
-    let plan = PLAN.replace("[group.other]\ntrace_on = \"second\"", "");
+    let plan = plan.replace("[group.other]\ntrace_on = \"second\"", "");
     prepare(dir.path(), &plan);
     let line = ["--target", "second"];
     run_command(&mut validate(dir.path(), &line)).fails(2, &["`first`", "--trace-on", "--resume"]);
@@ -173,7 +191,7 @@ fn options_override_the_plan() {
 fn parts_of_a_plan_are_judged_together() {
     let dir = temp_in_memory();
     let dir = dir.path();
-    prepare(dir, &PLAN.replace("trace_on = \"second\"", ""));
+    prepare(dir, &in_virtual_time().replace("trace_on = \"second\"", ""));
     let part = |target: &str, workload: &str| {
         let line = [
             "-o",
@@ -225,10 +243,9 @@ fn parts_of_a_plan_are_judged_together() {
 fn the_sealed_half_runs_only_where_it_is_asked_for() {
     let dir = temp_in_memory();
     let dir = dir.path();
-    prepare(
-        dir,
-        &PLAN.replace("name = \"reads\"", "name = \"reads\"\nsealed = true"),
-    );
+    let plan = in_virtual_time();
+    let half = "name = \"reads\"\nsealed = true";
+    prepare(dir, &plan.replace("name = \"reads\"", half));
     let names = |result: &Value| -> Vec<String> {
         let pairs = result["pairs"].as_array().unwrap();
         pairs
@@ -264,7 +281,7 @@ fn the_sealed_half_runs_only_where_it_is_asked_for() {
     run_command(&mut validate(dir, &line)).fails(2, &["`reads`", "open half", "--sealed"]);
     let line = ["--workload", "PostMark", "--sealed"];
     run_command(&mut validate(dir, &line)).fails(2, &["`PostMark`", "leave --sealed out"]);
-    prepare(dir, PLAN);
+    prepare(dir, &plan);
     run_command(&mut validate(dir, &["--sealed"])).fails(2, &["sealed half"]);
 }
 
@@ -385,8 +402,9 @@ fn a_full_target_fails_its_runs_and_the_rest_goes_on() {
     let recorded = recorded.iter().filter(|s| s.starts_with("failed"));
     assert_eq!(recorded.count(), failed.len());
 
-    // Without leave to go on the first failure is the end.
-    prepare(dir.path(), &FULL.replace("keep_going = true", ""));
+    // Without leave to go on the first failure is the end, and nothing is predicted.
+    let plan = FULL.replace("keep_going = true", "");
+    prepare(dir.path(), &plan.replace("\"20s\"", "\"1s\""));
     let ran = run_command(&mut validate(dir.path(), &[])).exits(1);
     assert!(ran.stderr.contains("on small"), "{}", ran.stderr);
 }

@@ -50,14 +50,20 @@ pub struct TestArgs {
 const UNSTEADY_AT_MOST: usize = 3;
 
 /// Those that take longest, the longest first, and packages whose tests take long: what is begun last is waited for.
-const LONG: [&str; 7] = [
+const LONG: [&str; 13] = [
     "cli/validate_plan",
     "cli/profile",
     "cli/validate",
+    "cli/random_traces",
+    "cli/commands",
+    "cli/virtual_bytes",
+    "cli/harmless",
+    "experiment/own_target",
     "cli/",
     "experiment/",
     "profile/",
     "exec/",
+    "workload/",
 ];
 
 /// Those that give a measurement a time to end in, or tell who waited for whom: they come when all others have ended,

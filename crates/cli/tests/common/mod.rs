@@ -285,6 +285,22 @@ impl Drop for Running {
     }
 }
 
+/// What is tried with ever more time until that was enough: what takes an idle machine a moment takes a busy one long.
+pub fn in_time<T>(
+    times: &[&'static str],
+    mut tried: impl FnMut(&'static str) -> T,
+    enough: impl Fn(&T) -> bool,
+) -> T {
+    let (last, shorter) = times.split_last().expect("a time");
+    for time in shorter {
+        let got = tried(time);
+        if enough(&got) {
+            return got;
+        }
+    }
+    tried(last)
+}
+
 /// Waits until `ready`; a test that waits in vain fails.
 pub fn until(what: &str, mut ready: impl FnMut() -> bool) {
     let start = Instant::now();
