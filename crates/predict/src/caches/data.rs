@@ -319,12 +319,9 @@ impl View {
         let found = self.ask_data(step, ino, (offset, length), relation, next);
         let away = std::mem::take(&mut self.arm_away) && self.sizes.arm_alone;
         self.leaves_inodes();
-        let stem = read_stem(relation, found, fresh, away, between);
-        // Nothing is near to anything in memory: in a loop over neighbours the code is warm, in no program is it.
-        let stem = match stem {
-            Stem::RfN | Stem::RfS if !self.sizes.seeks => Stem::RfF,
-            stem => stem,
-        };
+        let stem = self
+            .sizes
+            .reached(read_stem(relation, found, fresh, away, between));
         if let Some(request) = &mut self.request {
             request.waits = true;
             request.near = matches!(stem, Stem::RfN | Stem::RfS | Stem::Rd);

@@ -5,7 +5,7 @@ use fsage_core::Op;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 
-use super::{PAGE_KIB, Passing, View};
+use super::{PAGE_KIB, Passing, Sizes, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::drive::{Found, Of, Request};
 use crate::namespace::tree::{Ino, Inode, NodeKind};
@@ -235,6 +235,16 @@ impl View {
                 times: -1.0,
                 ..Charge::sized(Stem::RfF, Gap::NONE, 4.0)
             });
+        }
+    }
+}
+
+impl Sizes {
+    /// Nothing is near to anything in memory: in a loop over neighbours the code is warm, in no program is it.
+    pub(super) fn reached(self, stem: Stem) -> Stem {
+        match stem {
+            Stem::RfN | Stem::RfS if !self.seeks => Stem::RfF,
+            stem => stem,
         }
     }
 }
