@@ -6,14 +6,13 @@
 //!
 //! Changes of names are kept in memory as well, until everything is made stable. Where there is little room for what
 //! they become on the device, each waits for some from a number of them on; it is made as fast all the time,
-//! and what is removed before it was stable gives its own back. A file system that keeps where each scattered block will be
-//! writes all of them where there is no room for one more.
+//! and what is removed before it was stable gives its own back.
 
 use fsage_cache::PAGE_BYTES;
 use fsage_core::OpKind;
 
-use super::{PAGE_KIB, Passing, View};
-use crate::cost::{Charge, Gap, Stem};
+use super::{Passing, View};
+use crate::cost::{Charge, Stem};
 use crate::namespace::Action;
 
 /// How writers are throttled.
@@ -35,8 +34,6 @@ pub(super) struct Dirty {
     /// Changes of names for which room is yet to be made, and since when it is.
     changes: f64,
     changed_ns: u64,
-    /// Dirty blocks that lie apart from each other.
-    apart: f64,
 }
 
 impl Dirty {
@@ -59,18 +56,11 @@ impl Dirty {
     /// All of it, or so much, is written or not needed any more.
     pub fn less(&mut self, kib: f64) {
         self.kib = (self.kib - kib).max(0.0);
-        self.apart = (self.apart - kib / PAGE_KIB).max(0.0);
     }
 
     /// Everything is stable.
     pub fn settled(&mut self) {
-        (self.changes, self.apart) = (0.0, 0.0);
-    }
-
-    /// A block becomes dirty apart from others; whether more than `most` are.
-    fn scatters(&mut self, most: u64) -> bool {
-        self.apart += 1.0;
-        self.apart > most as f64
+        self.changes = 0.0;
     }
 
     /// What was made since everything was stable is removed.
@@ -114,23 +104,6 @@ impl View {
         if waits > 0.0 {
             charges.push(Charge::sized(Stem::Dtr, step.gap, waits));
         }
-    }
-
-    /// A write is done, before which so much was dirty: where it dirtied blocks that do not go on behind the file's last, and
-    /// there is no room for them, all are written first.
-    pub(super) fn scatters(&mut self, (goes_on, dirty): (bool, u64), charges: &mut Vec<Charge>) {
-        let room = self.sizes.room_blocks;
-        let Some(most) = room.filter(|_| !goes_on && self.pages.dirty() > dirty) else {
-            return;
-        };
-        if !self.dirty.scatters(most) {
-            return;
-        }
-        charges.push(Charge::many(Stem::Btw, Gap::NONE, most as f64));
-        while let Some((_, pages, _)) = self.pages.clean_oldest() {
-            self.dirty.less(pages as f64 * PAGE_KIB);
-        }
-        self.dirty.apart = 0.0;
     }
 
     /// Charges what a change of names waits for room.
@@ -180,20 +153,6 @@ mod tests {
         let mut dirty = Dirty::default();
         dirty.add(500.0, 0, limit);
         assert_eq!(dirty.add(600.0, 3_000_000_000_000, limit), 100.0);
-    }
-
-    #[test]
-    fn more_scattered_blocks_than_fit_are_written() {
-        let mut dirty = Dirty::default();
-        assert_eq!(
-            [0; 4].map(|_| dirty.scatters(3)),
-            [false, false, false, true]
-        );
-        // Two pages of a file are made stable.
-        dirty.less(8.0);
-        assert_eq!([0; 2].map(|_| dirty.scatters(3)), [false, true]);
-        dirty.settled();
-        assert!(!dirty.scatters(3));
     }
 
     #[test]
