@@ -131,7 +131,11 @@ pub(super) fn read(
     let queue = Queue::new(pointers.len())?;
     let mut from = 0;
     while let Some(rest) = pointers.get_mut(from..).filter(|rest| !rest.is_empty()) {
-        from += queue.ask(rest)?.max(1);
+        // What was never asked for would be waited for without an end.
+        from += match queue.ask(rest)? {
+            0 => return Err(Errno::EIO),
+            taken => taken,
+        };
     }
     noted();
     let read = queue.await_all(&mut ended);
