@@ -122,6 +122,34 @@ fn on_a_file_leaves_no_name() {
 }
 
 #[test]
+fn what_a_device_read_ahead_for_others_is_forgotten() {
+    let ahead = |device: &std::path::Path| {
+        let name = device.file_name().unwrap().to_string_lossy().into_owned();
+        let kib = fs::read_to_string(format!("/sys/block/{name}/queue/read_ahead_kb")).unwrap();
+        kib.trim().parse::<u64>().unwrap()
+    };
+    // Other tests may take the device in between.
+    for _ in 0..50 {
+        let Some(before) = scratch("ext4,size=16M") else {
+            return;
+        };
+        let device = before.record().device.clone();
+        assert_eq!(ahead(&device), 128);
+        let mut command = Command::new("blockdev");
+        let raised = command.args(["--setra", "5120"]).arg(&device).status();
+        assert!(raised.unwrap().success());
+        assert_eq!(ahead(&device), 2560);
+        before.close().unwrap();
+        let after = scratch("ext4,size=16M").unwrap();
+        if after.record().device == device {
+            assert_eq!(ahead(&device), 128);
+            return;
+        }
+    }
+    panic!("no device was free twice");
+}
+
+#[test]
 fn a_full_disk_is_an_error_for_every_kind_of_write() {
     for spec in ["ext4,size=16M,mkfs=-m 0", "ext2,size=16M,mkfs=-m 0"] {
         let Some(made) = scratch(spec) else { return };
