@@ -138,6 +138,7 @@ pub(crate) fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
         room_changes: size("MTH")
             .zip(vector.named("MTW").map(|e| e.value as u64))
             .filter(|&(most, each_ns)| most > 0 && each_ns > 0),
+        room_blocks: size("BTH").filter(|&most| most > 0 && vector.named("BTW").is_some()),
         write_kib_per_s: write_ns(vector).map_or(0, |ns| power_of_two(1e9 / ns)),
         seeks: !vector.machine.in_memory && !vector.machine.deviceless,
         place_ns: place_ns(vector),

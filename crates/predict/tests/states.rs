@@ -1253,6 +1253,35 @@ fn changes_of_names_past_what_there_is_room_for_wait() {
 }
 
 #[test]
+fn scattered_blocks_past_what_there_is_room_for_are_all_written() {
+    let waits = |metrics: &[(&str, f64)], pages: &[u64]| {
+        let mut s = Script::default();
+        s.open("/f", CREATE, 3);
+        s.data(OpKind::Write, 3, 0, 64 * 4096);
+        s.fd(OpKind::Fsync, 3);
+        for page in pages {
+            s.data(OpKind::Write, 3, page * 4096, 4096);
+        }
+        let mut notes = Notes::default();
+        let mut predictor = Predictor::new(Options::default(), vec![common::system("s", metrics)]);
+        for op in &s.ops {
+            predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+        }
+        let waits = |vector: &Vec<(String, f64)>| vector.contains(&("BTW".to_owned(), 2.0));
+        let waits: Vec<bool> = notes.0.iter().map(|(vector, ..)| waits(vector)).collect();
+        waits[3..].to_vec()
+    };
+    let known = [("WK4", 10.0), ("BTH", 2.0), ("BTW", 80_000.0)];
+    // Two fit. With the third all are written, the fourth and fifth have room again. A block that is dirty takes no more.
+    let apart = [10, 20, 20, 30, 40, 50, 60];
+    let expected = [false, false, false, true, false, false, true];
+    assert_eq!(waits(&known, &apart), expected);
+    // One behind the other they are one piece.
+    assert_eq!(waits(&known, &[10, 11, 12, 13, 14]), [false; 5]);
+    assert_eq!(waits(&known[..2], &apart), [false; 7]);
+}
+
+#[test]
 fn what_if_tells_the_elapsed_time_too() {
     let mut s = Script::default();
     s.open("/f", CREATE, 3);

@@ -13,7 +13,7 @@ pub const NO_TIME: &str = "no time left";
 
 /// Procedures by what they are worth to a prediction: what nearly every workload does, then what costs
 /// most where it is done, then the rest.
-const BY_VALUE: [&str; 46] = [
+const BY_VALUE: [&str; 47] = [
     "empty call",
     "block sizes",
     "cached lookups",
@@ -37,6 +37,7 @@ const BY_VALUE: [&str; 46] = [
     "copies that share blocks",
     "writes to uncached files",
     "changes without room",
+    "scattered writes without room",
     "slowdown by bytes written",
     "cold directories",
     "cold files of several threads",

@@ -44,6 +44,7 @@ pub(crate) fn procedures() -> Vec<&'static Procedure> {
         group::writeback::PROCEDURES,
         group::caches::PROCEDURES,
         group::changes::PROCEDURES,
+        group::scattered::PROCEDURES,
     ]
     .into_iter()
     .flatten()

@@ -436,6 +436,8 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
     ),
     ("MTH", "no call waits for room"),
     ("MTW", "no call waits for room"),
+    ("BTH", "no write waits for room"),
+    ("BTW", "no write waits for room"),
     (
         "LUS_NC",
         "which names share blocks of directories and inodes is the order's chance",

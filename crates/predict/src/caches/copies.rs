@@ -56,7 +56,7 @@ impl View {
         let (pages, _) = self.pages.clean_range(ino.0, 0, u64::MAX);
         if pages > 0 {
             let kib = pages as f64 * PAGE_KIB;
-            self.dirty.less(kib);
+            self.dirty.less_of(ino, kib);
             self.changing(ino).started = true;
             charges.push(Charge::once(Stem::CpsD, step.gap));
             let file = self.file(step, ino);

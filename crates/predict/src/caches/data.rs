@@ -415,6 +415,7 @@ impl View {
             .open
             .and_then(|id| step.ns.processes.open(id))
             .copied();
+        let before = (self.state(ino).end_at == offset, self.pages.dirty());
         let apart = self.note_write(ino, offset, length, old_size);
         let kib = length as f64 / 1024.0;
         if length == 0 {
@@ -447,6 +448,7 @@ impl View {
             (new_file, first),
             charges,
         );
+        self.scatters(ino, before, charges);
         self.copies.forget(ino);
         if let Some(open) = open.filter(|o| o.flags & O_DSYNC != 0) {
             self.make_stable(step, ino, open.flags & O_SYNC != O_SYNC, charges);

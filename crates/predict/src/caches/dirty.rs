@@ -6,14 +6,18 @@
 //!
 //! Changes of names are kept in memory as well, until everything is made stable. Where there is little room for what
 //! they become on the device, each waits for some from a number of them on; it is made as fast all the time,
-//! and what is removed before it was stable gives its own back.
+//! and what is removed before it was stable gives its own back. A file system that keeps where each scattered block will be
+//! writes all of them where there is no room for one more.
+
+use std::collections::HashMap;
 
 use fsage_cache::PAGE_BYTES;
 use fsage_core::OpKind;
 
-use super::{Passing, View};
-use crate::cost::{Charge, Stem};
+use super::{PAGE_KIB, Passing, View};
+use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::Action;
+use crate::namespace::tree::Ino;
 
 /// How writers are throttled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,13 +31,16 @@ pub struct Throttle {
 }
 
 /// Dirty data in KiB at a moment of the trace.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Dirty {
     kib: f64,
     at_ns: u64,
     /// Changes of names for which room is yet to be made, and since when it is.
     changes: f64,
     changed_ns: u64,
+    /// Dirty blocks that lie apart from each other, by file, and all of them.
+    apart: HashMap<Ino, u64>,
+    all_apart: u64,
 }
 
 impl Dirty {
@@ -58,9 +65,33 @@ impl Dirty {
         self.kib = (self.kib - kib).max(0.0);
     }
 
+    /// All of a file, or so much of it, is.
+    pub fn less_of(&mut self, ino: Ino, kib: f64) {
+        self.less(kib);
+        if let Some(apart) = self.apart.get_mut(&ino) {
+            let fewer = (*apart).min((kib / PAGE_KIB) as u64);
+            *apart -= fewer;
+            self.all_apart -= fewer;
+        }
+    }
+
     /// Everything is stable.
     pub fn settled(&mut self) {
         self.changes = 0.0;
+        self.gathered();
+    }
+
+    /// No blocks lie apart any more.
+    fn gathered(&mut self) {
+        self.apart.clear();
+        self.all_apart = 0;
+    }
+
+    /// A block of a file becomes dirty apart from others; whether more than `most` are.
+    fn scatters(&mut self, ino: Ino, most: u64) -> bool {
+        *self.apart.entry(ino).or_default() += 1;
+        self.all_apart += 1;
+        self.all_apart > most
     }
 
     /// What was made since everything was stable is removed.
@@ -104,6 +135,28 @@ impl View {
         if waits > 0.0 {
             charges.push(Charge::sized(Stem::Dtr, step.gap, waits));
         }
+    }
+
+    /// A write is done, before which so much was dirty: where it dirtied blocks that do not go on behind the file's last, and
+    /// there is no room for them, all are written first.
+    pub(super) fn scatters(
+        &mut self,
+        ino: Ino,
+        (goes_on, dirty): (bool, u64),
+        charges: &mut Vec<Charge>,
+    ) {
+        let room = self.sizes.room_blocks;
+        let Some(most) = room.filter(|_| !goes_on && self.pages.dirty() > dirty) else {
+            return;
+        };
+        if !self.dirty.scatters(ino, most) {
+            return;
+        }
+        charges.push(Charge::many(Stem::Btw, Gap::NONE, most as f64));
+        while let Some((_, pages, _)) = self.pages.clean_oldest() {
+            self.dirty.less(pages as f64 * PAGE_KIB);
+        }
+        self.dirty.gathered();
     }
 
     /// Charges what a change of names waits for room.
@@ -153,6 +206,21 @@ mod tests {
         let mut dirty = Dirty::default();
         dirty.add(500.0, 0, limit);
         assert_eq!(dirty.add(600.0, 3_000_000_000_000, limit), 100.0);
+    }
+
+    #[test]
+    fn more_scattered_blocks_than_fit_are_written() {
+        let mut dirty = Dirty::default();
+        assert_eq!(
+            [0; 4].map(|_| dirty.scatters(Ino(1), 3)),
+            [false, false, false, true]
+        );
+        // Two pages of that file are made stable, and many of another.
+        dirty.less_of(Ino(1), 8.0);
+        dirty.less_of(Ino(2), 800.0);
+        assert_eq!([0; 2].map(|_| dirty.scatters(Ino(2), 3)), [false, true]);
+        dirty.settled();
+        assert!(!dirty.scatters(Ino(1), 3));
     }
 
     #[test]

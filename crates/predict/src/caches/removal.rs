@@ -54,7 +54,8 @@ impl View {
         };
         let kib = size as f64 / 1024.0;
         if freed {
-            self.dirty.less(self.pages.dirty_pages(ino.0) as f64 * 4.0);
+            let dirty = self.pages.dirty_pages(ino.0) as f64 * PAGE_KIB;
+            self.dirty.less_of(ino, dirty);
         }
         // The file stays while it has another name or is open: only the name goes.
         let has_another = step.ns.tree.inode(ino).is_some_and(|i| i.links > 0);

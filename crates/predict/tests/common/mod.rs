@@ -100,7 +100,7 @@ pub fn everything() -> SystemVector {
 
 /// The same system, but for some values.
 pub fn everything_but(known: &[(&str, f64)]) -> SystemVector {
-    let limits = ["BC", "DNLC", "MDC", "DTH"];
+    let limits = ["BC", "DNLC", "MDC", "DTH", "BTH"];
     let all = MetricId::all().filter(|id| !limits.contains(&id.to_string().as_str()));
     let value = |id: &MetricId| known.iter().find(|k| id.to_string() == k.0);
     let all = all.map(|id| (id, value(&id).map_or(1.0, |k| k.1)));

@@ -21,7 +21,7 @@ const FILE_BYTES: u64 = 8 << 10;
 /// takes room.
 const REMOVES: usize = 3;
 /// A change that takes longer waited for something.
-const WAITED_NS: f64 = 1e6;
+pub(super) const WAITED_NS: f64 = 1e6;
 /// After so many waits what a change waits on average is known at all, and into how many parts it is divided.
 const LEAST_WAITS: usize = 3;
 const PARTS: usize = 10;
@@ -107,7 +107,7 @@ fn found(lab: &mut Lab<'_>, took: &[f64]) {
 
 /// How many changes came before the first that waited, and what one waited on average in each of some parts of those
 /// behind it; nothing where too few waited to tell.
-fn waits(took: &[f64]) -> Option<(f64, Vec<f64>)> {
+pub(super) fn waits(took: &[f64]) -> Option<(f64, Vec<f64>)> {
     let first = took.iter().position(|&ns| ns > WAITED_NS)?;
     // The first wait made the room that the changes behind it use up.
     let behind = took.get(first + 1..)?;

@@ -16,6 +16,7 @@ pub(crate) mod parameters;
 pub(crate) mod recent;
 pub(crate) mod scaling;
 pub(crate) mod scaling_cold;
+pub(crate) mod scattered;
 pub(crate) mod sockets;
 pub(crate) mod stream;
 pub(crate) mod sync;
