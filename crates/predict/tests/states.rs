@@ -330,6 +330,33 @@ fn a_directory_is_committed_with_its_new_file_unless_a_name_changes_after_that()
 }
 
 #[test]
+fn of_files_flushed_in_turn_the_first_commits_the_times_of_all() {
+    let mut s = Script::default();
+    let names = ["/a", "/b", "/c"];
+    for (fd, name) in (3..).zip(names) {
+        s.open(name, CREATE, fd);
+        s.data(OpKind::Write, fd, 0, 16384);
+        s.fd(OpKind::Fsync, fd);
+    }
+    for _ in 0..2 {
+        s.pause(1_000_000_000);
+        for fd in 3..6 {
+            s.data(OpKind::Write, fd, 4096, 4096);
+        }
+        for fd in 3..6 {
+            s.fd(OpKind::Fsync, fd);
+        }
+    }
+    // What is written after that is in no commit yet.
+    s.data(OpKind::Write, 4, 4096, 4096);
+    s.fd(OpKind::Fsync, 4);
+    assert_eq!(
+        syncs(&s)[3..],
+        ["FSYO", "FDSO", "FDSO", "FSYO", "FDSO", "FDSO", "FSYO"]
+    );
+}
+
+#[test]
 fn a_read_after_a_commit_comes_back_from_there() {
     let read = |seeks: bool, sync: bool| {
         let mut s = Script::default();

@@ -88,8 +88,8 @@ impl View {
             .copied()
             .filter(|l| step.op.start_ns.saturating_sub(l.end_ns) < SEQUENCE_NS);
         let metadata = !leaves_attributes(state) || state.changed && !data_only;
+        let committed = state.changed_after < self.commits;
         if directory {
-            let committed = state.changed_after < self.commits;
             charges.push(directory_sync(step, ino, (state, committed), last));
         } else {
             self.await_started(step, charges);
@@ -97,7 +97,7 @@ impl View {
                 self.await_drive(step, dirty.kib == 0.0, charges);
             }
             let before = charges.len();
-            if dirty.kib == 0.0 && metadata && state.changed_after < self.commits {
+            if dirty.kib == 0.0 && metadata && committed {
                 charges.push(Charge::once(Stem::FsyT, step.gap));
             } else if state.created {
                 charges.push(new_file_sync(step, dirty.kib, state, last));
@@ -109,7 +109,9 @@ impl View {
                 self.arm_commits = true;
             }
         }
-        self.commits += u32::from(metadata || state.made_in || dirty.kib > 0.0 && !data_only);
+        let commits = metadata || state.made_in || dirty.kib > 0.0 && !data_only;
+        let nothing_new = committed && leaves_attributes(state) && !state.made_in;
+        self.commits += u32::from(commits && !nothing_new);
         let entry = LastSync {
             ino,
             dir: parent,
@@ -207,7 +209,10 @@ impl View {
             return apart(dirty, gap, charges);
         }
         if written {
-            charges.push(Charge::once(by(Stem::FdsO, Stem::FsyO), gap));
+            // Its times were committed with what another needed: only its data is left.
+            let only_data = data_only || state.changed_after < self.commits;
+            let stem = if only_data { Stem::FdsO } else { Stem::FsyO };
+            charges.push(Charge::once(stem, gap));
             charges.extend(streamed(more));
             return apart(dirty, gap, charges);
         }
