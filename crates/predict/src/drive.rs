@@ -266,6 +266,9 @@ impl Drive {
                     place.asked = place.asked.max(end);
                     place.used = uses;
                 }
+                // What the traced device took longer is no time in which nobody asks here: the next request comes
+                // earlier by that.
+                self.busy(until_ns.saturating_sub(self.figures.held_ns));
                 return found;
             }
             Found::Coming(_) => {
@@ -408,13 +411,30 @@ mod tests {
     }
 
     #[test]
+    fn what_the_traced_drive_took_longer_is_no_rest() {
+        // Traced on a drive that held nothing of it: two threads ask, each as soon as it has its answer.
+        let mut drive = drive();
+        drive.figures.held_ns = MS / 5;
+        assert_eq!(data(&mut drive, 5000, 0), Found::Elsewhere);
+        assert_eq!(data(&mut drive, 5008, 2 * MS), Found::Held);
+        for turn in 1..9 {
+            let (now_ns, place) = (turn * 5 * MS, (5012 * KIB, 5016 * KIB));
+            let found = drive.ask(Of::Data, place, now_ns, now_ns + 10 * MS);
+            assert_eq!(found, Found::Held, "{turn}");
+        }
+        // It has read on for 5 ms and for each answer, not for the 50.
+        assert_eq!(data(&mut drive, 5600, 50 * MS), Found::Coming(76 * KIB));
+    }
+
+    #[test]
     fn what_it_holds_keeps_no_arm_busy() {
         let mut drive = drive();
+        drive.figures.held_ns = MS / 5;
         assert_eq!(data(&mut drive, 5000, 0), Found::Elsewhere);
-        // Four threads ask all the time, each for as long as it waits for a processor.
+        // Threads ask all the time.
         for turn in 1..10 {
             let place = ((5000 + 4 * turn) * KIB, (5004 + 4 * turn) * KIB);
-            let found = drive.ask(Of::Data, place, turn * MS, (turn + 2) * MS);
+            let found = drive.ask(Of::Data, place, turn * MS, turn * MS + MS / 5);
             assert_eq!(found, Found::Held, "{turn}");
         }
         // 1,000 KiB in 10 ms.
