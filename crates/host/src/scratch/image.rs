@@ -272,7 +272,7 @@ fn configure(device: &File, image: &File) -> rustix::io::Result<()> {
     }
 }
 
-/// Gives a device the read-ahead of one that was never used. The kernel raises it for rotating devices (6.17: to twice
+/// Gives a device the read-ahead of one that was never used. The kernel raises it for rotating devices (6.18: to twice
 /// the largest request) and for those with a best size of requests, and never lowers it again: a device that once held
 /// the image of an emulated disk would read 2,560 KiB ahead for one in memory, and its neighbour 128.
 fn forget_read_ahead(device: &File, number: libc::c_int) {
