@@ -40,6 +40,8 @@ for tool in mkfs.xfs mkfs.btrfs sysbench borg rg nginx cmake autoconf fio rsync 
     command -v "$tool" >/dev/null ||
         { echo "not run: needs $tool; benchmarks/workloads/install.sh installs what it needs" >&2; exit 1; }
 done
+/usr/bin/python3 -c 'import lmdb, plyvel' 2>/dev/null ||
+    { echo "not run: needs python3-lmdb and python3-plyvel; benchmarks/workloads/install.sh installs them" >&2; exit 1; }
 [ -e /dev/fuse ] || { echo "not run: needs /dev/fuse" >&2; exit 1; }
 
 export MATRIX_WORKLOADS=$PWD/benchmarks/workloads MATRIX_INPUTS=${MATRIX_INPUTS:-/var/tmp/fsage-inputs}

@@ -518,7 +518,11 @@ fn ranges(lab: &mut Lab<'_>) -> Res {
             no_ranges = lab.call(Probe::of("SFR"), 0, range).err();
             lab.end().map(|_| ())
         })?;
-        Ok(fs.unlink(&path)?)
+        // The next one's blocks are new ones, as a program's are.
+        match fs.virtual_time() {
+            None => Ok(()),
+            Some(_) => Ok(fs.unlink(&path)?),
+        }
     })?;
     if let Some(halt) = no_ranges {
         lab.absent("SFR", &halt.reason());
