@@ -1,7 +1,7 @@
 //! Costs in context: what calls took where they were traced, beside what the profile of that place says of them.
 //!
 //! Metrics are measured in loops, of one kind of call. In a program a call finds the processor's caches as the
-//! program's own work leaves them, and files as it made them, which makes it dearer or cheaper by much the same factor
+//! program's own work leaves them, and files as it made them, which makes it dearer by much the same factor
 //! on every file system of a machine (decision 0027). A trace has the latencies of one of them: where the profile of that
 //! one is known, each kind of call is corrected by what it took there, on every system, as far as the system's cost is not
 //! larger than that of the traced one. What a slower device adds is no part of it.
@@ -14,8 +14,9 @@ use crate::run::Target;
 
 /// Which power of the factor on the traced system is seen on others: of the open half's pairs in memory it explains most.
 const CARRIES: f64 = 0.7;
-/// A factor that is larger, or smaller than its inverse, is something else than the caches' state: a mechanism that the
-/// model lacks, on the traced system perhaps alone.
+/// A factor that is larger is something else than the caches' state: a mechanism that the model lacks, on the traced system
+/// perhaps alone. One below 1 is never that: nothing is nearer to a call than what a loop of it finds. Then the profile was
+/// disturbed, of that system alone, whose costs no other has.
 const MOST: f64 = 2.0;
 /// Of so many calls half of what they say is believed.
 const FEW: f64 = 8.0;
@@ -115,7 +116,7 @@ fn factor(operations: u64, ratio: f64) -> f64 {
     let calls = operations as f64;
     let believed = CARRIES * calls / (calls + FEW);
     if ratio.is_finite() && ratio > 0.0 {
-        ratio.powf(believed).clamp(1.0 / MOST, MOST)
+        ratio.powf(believed).clamp(1.0, MOST)
     } else {
         1.0
     }
@@ -198,7 +199,7 @@ mod tests {
         assert!((factor(1_000_000, 1.3) - 1.3f64.powf(CARRIES)).abs() < 1e-4);
         assert!((factor(FEW as u64, 1.3) - 1.3f64.powf(CARRIES / 2.0)).abs() < 1e-4);
         assert_eq!(factor(1_000_000, 80.0), MOST);
-        assert_eq!(factor(1_000_000, 0.01), 1.0 / MOST);
+        assert_eq!(factor(1_000_000, 0.01), 1.0);
     }
 
     #[test]
