@@ -242,8 +242,9 @@ fn reads_from_a_disk_are_not_faster_than_the_disk() {
     let rates = in_time(&["10s", "25s"], measured, |rates| rates.len() > 4);
     assert!(rates.len() > 4, "{rates:?}");
     for (name, kib_per_s) in rates {
-        // The model's outermost zone gives 202 MB/s; what the drive has read ahead comes on top.
-        assert!(kib_per_s < 300_000.0, "{name}: {kib_per_s} KiB/s");
+        // The model's outermost zone gives 202 MB/s; what the drive has read ahead comes on top, of long reads as much again. A page
+        // cache gives many times that.
+        assert!(kib_per_s < 450_000.0, "{name}: {kib_per_s} KiB/s");
     }
 }
 
