@@ -18,7 +18,7 @@ use crate::environment::available_bytes;
 
 /// What is wanted, bytes: most of what a quick profile or a workload of some seconds has in caches and images.
 const WANTED_BYTES: u64 = 1 << 30;
-/// At most this share of what is available is touched.
+/// At most this share of what is available is touched, and half as much again in whole blocks.
 const SHARE: u64 = 8;
 /// One page is kept of so many bytes: two in the smallest block that is given back, which need not begin where the
 /// mapping does.

@@ -72,17 +72,15 @@ impl Dirty {
             let fewer = (*apart).min((kib / PAGE_KIB) as u64);
             *apart -= fewer;
             self.all_apart -= fewer;
+            if *apart == 0 {
+                self.apart.remove(&ino);
+            }
         }
     }
 
     /// Everything is stable.
     pub fn settled(&mut self) {
         self.changes = 0.0;
-        self.gathered();
-    }
-
-    /// No blocks lie apart any more.
-    fn gathered(&mut self) {
         self.apart.clear();
         self.all_apart = 0;
     }
@@ -153,10 +151,9 @@ impl View {
             return;
         }
         charges.push(Charge::many(Stem::Btw, Gap::NONE, most as f64));
-        while let Some((_, pages, _)) = self.pages.clean_oldest() {
-            self.dirty.less(pages as f64 * PAGE_KIB);
+        while let Some((file, pages, _)) = self.pages.clean_oldest() {
+            self.dirty.less_of(Ino(file), pages as f64 * PAGE_KIB);
         }
-        self.dirty.gathered();
     }
 
     /// Charges what a change of names waits for room.

@@ -88,7 +88,7 @@ impl View {
             .copied()
             .filter(|l| step.op.start_ns.saturating_sub(l.end_ns) < SEQUENCE_NS);
         let metadata = !leaves_attributes(state) || state.changed && !data_only;
-        let committed = state.changed_after < self.commits;
+        let committed = self.has_committed(state);
         if directory {
             charges.push(directory_sync(step, ino, (state, committed), last));
         } else {
@@ -128,6 +128,11 @@ impl View {
             changed_after: state.changed_after,
             ..state.stable()
         };
+    }
+
+    /// Whether what changed of a file was committed with what another needed.
+    fn has_committed(&self, state: FileState) -> bool {
+        state.changed_after < self.commits
     }
 
     /// What is committed with its data lies so far from the journal as its directory's place is; commits were measured
@@ -210,7 +215,7 @@ impl View {
         }
         if written {
             // Its times were committed with what another needed: only its data is left.
-            let only_data = data_only || state.changed_after < self.commits;
+            let only_data = data_only || self.has_committed(state);
             let stem = if only_data { Stem::FdsO } else { Stem::FsyO };
             charges.push(Charge::once(stem, gap));
             charges.extend(streamed(more));

@@ -78,29 +78,34 @@ fn changes(lab: &mut Lab<'_>) -> Res {
         took.push(files.change(lab, took.len())?);
         lab.check()?;
     }
-    found(lab, &took);
+    let none = "no call waited for room, by as much as was changed (MTH)";
+    found(lab, ("MTH", "MTW"), &took, waits(&took), none);
     // What is on the device makes room for what is removed.
     lab.settle_in_time()?;
     lab.clear(&files.dir)?;
     lab.rounds(&["MTW"], (1, 1), |_, _| Ok(()))
 }
 
-/// Keeps what so many changes tell, each by what it took.
-fn found(lab: &mut Lab<'_>, took: &[f64]) {
-    let Some((fits, waits)) = waits(took) else {
+/// Keeps what so many calls tell, each by what it took, of which `waits` were found: how many fit and what one waits, by their
+/// metrics; `none` says why there is no wait.
+pub(super) fn found(
+    lab: &mut Lab<'_>,
+    (fit, wait): (&str, &str),
+    took: &[f64],
+    waits: Option<(f64, Vec<f64>)>,
+    none: &str,
+) {
+    let Some((fits, waits)) = waits else {
         let note = "none waited again and again; time, or as many as are tried, ended the search";
-        record(lab, "MTH", took.len() as f64, None, note);
-        lab.absent(
-            "MTW",
-            "no call waited for room, by as much as was changed (MTH)",
-        );
+        record(lab, fit, took.len() as f64, None, note);
+        lab.absent(wait, none);
         return;
     };
     let note = "from then on calls waited again and again";
-    record(lab, "MTH", fits, Some(fits + 1.0), note);
+    record(lab, fit, fits, Some(fits + 1.0), note);
     lab.begin(Batch::Blocking);
     for each_ns in waits {
-        lab.add(Probe::of("MTW"), 0, each_ns);
+        lab.add(Probe::of(wait), 0, each_ns);
     }
     lab.measurements.commit(false);
 }

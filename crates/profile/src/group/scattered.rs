@@ -1,11 +1,9 @@
 //! How many blocks apart from each other can be dirty before a write waits, and what writes wait from then on: btrfs keeps
 //! room for where each of them will be, and writes all where it finds none.
 
-use super::caches::record;
-use super::changes::{WAITED_NS, waits};
+use super::changes::{WAITED_NS, found, waits};
 use crate::error::{Halt, Res};
-use crate::lab::{Batch, Lab};
-use crate::probe::Probe;
+use crate::lab::Lab;
 use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
@@ -53,31 +51,17 @@ fn scattered(lab: &mut Lab<'_>) -> Res {
         Ok(took)
     });
     lab.payload = payload;
-    found(lab, &done?);
+    let took = done?;
+    let none = "no write waited for room, by as much as was written (BTH)";
+    found(lab, ("BTH", "BTW"), &took, waits_of(&took), none);
     lab.fs.unlink(&path)?;
     lab.settle_in_time()?;
     lab.rounds(&["BTW"], (1, 1), |_, _| Ok(()))
 }
 
-/// Keeps what so many writes tell, each by what it took.
-fn found(lab: &mut Lab<'_>, took: &[f64]) {
+/// What so many writes tell, each by what it took.
+fn waits_of(took: &[f64]) -> Option<(f64, Vec<f64>)> {
     let waiting: f64 = took.iter().filter(|&&ns| ns > WAITED_NS).sum();
     let all: f64 = took.iter().sum();
-    let found = waits(took).filter(|_| waiting > WAITING_SHARE * all);
-    let Some((fits, waits)) = found else {
-        let note = "none waited again and again; time, or as many as are tried, ended the search";
-        record(lab, "BTH", took.len() as f64, None, note);
-        lab.absent(
-            "BTW",
-            "no write waited for room, by as much as was written (BTH)",
-        );
-        return;
-    };
-    let note = "from then on writes waited again and again";
-    record(lab, "BTH", fits, Some(fits + 1.0), note);
-    lab.begin(Batch::Blocking);
-    for each_ns in waits {
-        lab.add(Probe::of("BTW"), 0, each_ns);
-    }
-    lab.measurements.commit(false);
+    waits(took).filter(|_| waiting > WAITING_SHARE * all)
 }
