@@ -225,7 +225,7 @@ fn reads_from_a_disk_are_not_faster_than_the_disk() {
         return;
     }
     let dir = temp();
-    let target = "scratch:ext4,size=512M,on=disk:hdd-7200";
+    let target = "scratch:ext4,size=4G,on=disk:hdd-7200";
     let line = ["profile", target, "--quick", "--only", "RD", "-o", "o.fsp"];
     let measured = |time| -> Vec<(String, f64)> {
         let ran = run(dir.path(), line.iter().chain(&["--max-time", time]));
@@ -242,9 +242,8 @@ fn reads_from_a_disk_are_not_faster_than_the_disk() {
     let rates = in_time(&["10s", "25s"], measured, |rates| rates.len() > 4);
     assert!(rates.len() > 4, "{rates:?}");
     for (name, kib_per_s) in rates {
-        // The model's outermost zone gives 202 MB/s; what the drive has read ahead comes on top, of long reads as much again. A page
-        // cache gives many times that.
-        assert!(kib_per_s < 450_000.0, "{name}: {kib_per_s} KiB/s");
+        // The model's outermost zone gives 202 MB/s; what the drive reads on while the reader waits for a processor comes on top.
+        assert!(kib_per_s < 300_000.0, "{name}: {kib_per_s} KiB/s");
     }
 }
 

@@ -54,6 +54,42 @@ fn large_file(lab: &mut Lab<'_>, wanted: u64) -> Res<(Vec<u8>, u64)> {
     Ok((path, bytes))
 }
 
+/// What long reads go through in turn on a slow device, in bytes: more than a drive's buffer keeps of the sweeps before.
+const IN_TURN_BYTES: u64 = 192 << 20;
+
+/// Where sweeps begin. A slow drive holds in its buffer the ends of the sweeps before, what it read on behind them, and
+/// what it read on after reads anywhere: there every sweep has the place that was read the longest ago, before the one
+/// before and apart from where reads are anywhere. Without a drive of that kind, or without room, it is anywhere.
+struct Turns {
+    first: u64,
+    bytes: u64,
+    end: u64,
+}
+
+impl Turns {
+    /// In a file of so many bytes, of which the first are read anywhere.
+    fn of(bytes: u64, anywhere: u64) -> Self {
+        Self {
+            first: anywhere,
+            bytes,
+            end: bytes,
+        }
+    }
+
+    fn next(&mut self, lab: &mut Lab<'_>, span: u64) -> u64 {
+        if self.first + span > self.bytes {
+            let places = (self.bytes - span) / LARGEST as u64 + 1;
+            return lab.random.below(places as usize) as u64 * LARGEST as u64;
+        }
+        if self.end < self.first + span {
+            self.end = self.bytes;
+        }
+        let start = self.end - span;
+        self.end = start.saturating_sub(LARGEST as u64);
+        start
+    }
+}
+
 /// Makes the file's data cold; the rest may stay.
 pub(super) fn evict(lab: &mut Lab<'_>, path: &[u8]) -> Res {
     let handle = lab.fs.open(path, OpenFlags::READ, 0)?;
@@ -85,10 +121,14 @@ impl Others {
 fn reads(lab: &mut Lab<'_>) -> Res {
     // Says once whether there is anything to be cold.
     lab.make_data_cold()?;
-    let (path, bytes) = {
-        let n = lab.scale(64 << 20, 256 << 20);
-        large_file(lab, n as u64)?
+    let anywhere = lab.scale(64 << 20, 256 << 20) as u64;
+    let wanted = if lab.stalls.slow_device {
+        anywhere + IN_TURN_BYTES
+    } else {
+        anywhere
     };
+    let (path, bytes) = large_file(lab, wanted)?;
+    let mut turns = Turns::of(bytes, bytes.min(anywhere));
     let mut buffer = vec![0u8; LARGEST];
     let others = Others::of(lab);
     for power in POWERS {
@@ -108,9 +148,7 @@ fn reads(lab: &mut Lab<'_>) -> Res {
                 // Small requests need no more than many windows of read-ahead.
                 let span = bytes.min(if power < 6 { 4 << 20 } else { 16 << 20 });
                 for _ in 0..SWEEPS {
-                    // Anywhere, so that a drive's own buffer does not hold it from the sweep before.
-                    let places = (bytes - span) / LARGEST as u64 + 1;
-                    let start = lab.random.below(places as usize) as u64 * LARGEST as u64;
+                    let start = turns.next(lab, span);
                     let offsets: Vec<u64> =
                         (0..span / request).map(|i| start + i * request).collect();
                     let probe = Probe::at("RD", 1 << power);
@@ -120,7 +158,7 @@ fn reads(lab: &mut Lab<'_>) -> Res {
                         break;
                     }
                 }
-                let places = (bytes / request) as usize;
+                let places = (bytes.min(anywhere) / request) as usize;
                 let most = if power < 8 { lab.scale(60, 200) } else { 16 };
                 let order = lab.random.order(places);
                 let offsets: Vec<u64> = order
@@ -182,7 +220,7 @@ fn sweep(
                 }
                 lab.asked_bytes += bytes;
                 taken += 1;
-                if taken as u64 * bytes <= STARTED_BYTES {
+                if taken as u64 * bytes <= STARTED_BYTES.max(bytes) {
                     before_start = (taken, sum);
                 }
             }
