@@ -98,6 +98,13 @@ fn throttle(vector: &SystemVector) -> Option<Throttle> {
     })
 }
 
+/// How many fit, and what each costs from there on, in nanoseconds; nothing where only a lower bound is known.
+fn room(vector: &SystemVector, fit: &str, each: &str) -> Option<(u64, u64)> {
+    let fit = vector.named(fit).filter(|e| !e.lower_bound)?.value as u64;
+    let each_ns = vector.named(each)?.value as u64;
+    (fit > 0 && each_ns > 0).then_some((fit, each_ns))
+}
+
 /// Sizes of a system; a size that is only a lower bound is no bound, and comes back apart.
 pub(crate) fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
     let size = |name: &str| {
@@ -135,9 +142,8 @@ pub(crate) fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .zip(vector.named("RF4"))
             .is_some_and(|(one, four)| one.value < INLINE_SHARE * four.value),
         throttle: throttle(vector),
-        room_changes: size("MTH")
-            .zip(vector.named("MTW").map(|e| e.value as u64))
-            .filter(|&(most, each_ns)| most > 0 && each_ns > 0),
+        room_changes: room(vector, "MTH", "MTW"),
+        room_files: room(vector, "DFH", "DFW"),
         room_blocks: size("BTH").filter(|&most| most > 0 && vector.named("BTW").is_some()),
         write_kib_per_s: write_ns(vector).map_or(0, |ns| power_of_two(1e9 / ns)),
         seeks: !vector.machine.in_memory && !vector.machine.deviceless,

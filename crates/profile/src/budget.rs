@@ -15,6 +15,8 @@ pub const NO_TIME: &str = "no time left";
 /// most where it is done, then the rest.
 const BY_VALUE: [&str; 47] = [
     "empty call",
+    // It tells of a file system as it is made: what comes later gives its metadata more room.
+    "changes without room",
     "block sizes",
     "cached lookups",
     "calls on cached files",
@@ -36,7 +38,6 @@ const BY_VALUE: [&str; 47] = [
     "truncation",
     "copies that share blocks",
     "writes to uncached files",
-    "changes without room",
     "scattered writes without room",
     "slowdown by bytes written",
     "cold directories",

@@ -436,6 +436,8 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
     ),
     ("MTH", "no call waits for room"),
     ("MTW", "no call waits for room"),
+    ("DFH", "nothing is written back for want of room"),
+    ("DFW", "nothing is written back for want of room"),
     ("BTH", "no write waits for room"),
     ("BTW", "no write waits for room"),
     (

@@ -517,7 +517,7 @@ impl View {
         // What some pages are, all of the write's are.
         fresh = fresh * all / followed;
         counts = counts.map(|(stem, pages)| (stem, pages * all / followed));
-        self.throttle(step, fresh, charges);
+        self.throttle(step, ino, fresh, charges);
         let kib = length as f64 / 1024.0;
         let rest: u64 = counts.iter().map(|c| c.1).sum();
         self.read_before_write(step, ino, partial, charges);

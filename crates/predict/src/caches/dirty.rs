@@ -7,9 +7,10 @@
 //! Changes of names are kept in memory as well, until everything is made stable. Where there is little room for what
 //! they become on the device, each waits for some from a number of them on; it is made as fast all the time,
 //! and what is removed before it was stable gives its own back. A file system that keeps where each scattered block will be
-//! writes all of them where there is no room for one more.
+//! writes all of them where there is no room for one more. In memory what is written back for want of room takes its time from
+//! the calls beside it: from a number of dirty files on each one more costs more.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use fsage_cache::PAGE_BYTES;
 use fsage_core::OpKind;
@@ -41,6 +42,9 @@ pub(super) struct Dirty {
     /// Dirty blocks that lie apart from each other, by file, and all of them.
     apart: HashMap<Ino, u64>,
     all_apart: u64,
+    /// Files with dirty data, where their number matters, and when the last became dirty.
+    files: HashSet<Ino>,
+    file_ns: u64,
 }
 
 impl Dirty {
@@ -68,6 +72,7 @@ impl Dirty {
     /// All of a file, or so much of it, is.
     pub fn less_of(&mut self, ino: Ino, kib: f64) {
         self.less(kib);
+        self.files.remove(&ino);
         if let Some(apart) = self.apart.get_mut(&ino) {
             let fewer = (*apart).min((kib / PAGE_KIB) as u64);
             *apart -= fewer;
@@ -83,6 +88,19 @@ impl Dirty {
         self.changes = 0.0;
         self.apart.clear();
         self.all_apart = 0;
+        self.files.clear();
+    }
+
+    /// A file becomes dirty at `now_ns`: how much of its cost one more has where `most` have room. What is written back
+    /// meanwhile takes that time from whoever goes on at once, and less where others rest.
+    fn file(&mut self, ino: Ino, now_ns: u64, (most, each_ns): (u64, u64)) -> f64 {
+        let passed = now_ns.saturating_sub(self.file_ns) as f64;
+        self.file_ns = now_ns.max(self.file_ns);
+        if !self.files.insert(ino) || self.files.len() as u64 <= most {
+            return 0.0;
+        }
+        let each = each_ns as f64;
+        (2.0 * each / (each + passed)).min(1.0)
     }
 
     /// A block of a file becomes dirty apart from others; whether more than `most` are.
@@ -124,7 +142,19 @@ fn changes_names(kind: OpKind, action: Action) -> bool {
 
 impl View {
     /// Charges what so many pages that become dirty have to wait for the device.
-    pub(super) fn throttle(&mut self, step: &Passing<'_>, fresh: u64, charges: &mut Vec<Charge>) {
+    pub(super) fn throttle(
+        &mut self,
+        step: &Passing<'_>,
+        ino: Ino,
+        fresh: u64,
+        charges: &mut Vec<Charge>,
+    ) {
+        if let Some(limit) = self.sizes.room_files.filter(|_| fresh > 0) {
+            let more = self.dirty.file(ino, step.op.start_ns, limit);
+            if more > 0.0 {
+                charges.push(Charge::many(Stem::Dfw, step.gap, more));
+            }
+        }
         let Some(limit) = self.sizes.throttle.filter(|limit| !limit.by_file) else {
             return;
         };
@@ -203,6 +233,23 @@ mod tests {
         let mut dirty = Dirty::default();
         dirty.add(500.0, 0, limit);
         assert_eq!(dirty.add(600.0, 3_000_000_000_000, limit), 100.0);
+    }
+
+    #[test]
+    fn one_more_dirty_file_costs_more_where_others_are_written_back() {
+        let (limit, mut dirty) = ((2, 100), Dirty::default());
+        let mut at = |ino, ns| dirty.file(Ino(ino), ns, limit);
+        // The same file again is none more; after a rest a part of it is done.
+        assert_eq!(
+            [at(1, 0), at(2, 10), at(3, 20), at(3, 30)],
+            [0.0, 0.0, 1.0, 0.0]
+        );
+        assert_eq!(at(4, 330), 0.5);
+        dirty.less_of(Ino(1), 4.0);
+        dirty.less_of(Ino(2), 4.0);
+        assert_eq!(dirty.file(Ino(5), 340, limit), 1.0);
+        dirty.settled();
+        assert_eq!(dirty.file(Ino(6), 350, limit), 0.0);
     }
 
     #[test]

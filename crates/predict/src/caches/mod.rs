@@ -78,6 +78,8 @@ pub struct Sizes {
     pub throttle: Option<Throttle>,
     /// How many changes of names fit before each waits for room, and for so long, in nanoseconds (MTH, MTW).
     pub room_changes: Option<(u64, u64)>,
+    /// Dirty files beside which nothing is written back for want of room, and nanoseconds that one more costs from then on.
+    pub room_files: Option<(u64, u64)>,
     /// How many blocks apart from each other can be dirty before a write waits until all are written (BTH).
     pub room_blocks: Option<u64>,
     /// What the device writes in a second, roughly: a power of two.

@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn every_family_but_the_rates_of_eq_3_has_a_substitute() {
         for &stem in Stem::ALL {
-            let bare = matches!(stem, Rdc | Wrc | Dtr | Dtf | Mtw | Btw);
+            let bare = matches!(stem, Rdc | Wrc | Dtr | Dtf | Mtw | Dfw | Btw);
             assert_eq!(substitutes(stem).is_empty(), bare, "{}", stem.name());
         }
     }

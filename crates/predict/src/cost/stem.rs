@@ -70,7 +70,7 @@ stems! {
     FsyRm "FSYRM" device, FsyD "FSYD" device, FsyDF "FSYDF" partly, FsyS "FSYS" device, FdsS "FDSS" device, FdsL "FDSL" device, FdsA "FDSA" device, FdsU "FDSU" device, FdsR "FDSR" device,
     FsyW "FSYW" device, FsyT "FSYT" partly, FsyQ "FSYQ", RdSy "RDSY" device,
     Sync "SYNC" device, SynF "SYNF" device, SynD "SYND" device, SynO "SYNO" device, Dwo "DWO" device, Sfr "SFR" device, SfrW "SFRW", Dtr "DTR" device, Dtf "DTF" device,
-    Mtw "MTW" device, Btw "BTW" device,
+    Mtw "MTW" device, Dfw "DFW", Btw "BTW" device,
 }
 
 impl Stem {

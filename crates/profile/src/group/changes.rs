@@ -1,5 +1,6 @@
 //! How many changes of names fit before a call waits for room in which to keep them, and what a change waits from then
 //! on: a file system with little room for metadata writes back and commits whenever a call cannot reserve what it needs.
+//! In memory none waits for long; what is written back takes its time from those that go on.
 
 use super::caches::record;
 use crate::error::Res;
@@ -9,7 +10,7 @@ use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
     name: "changes without room",
-    stems: &["MTH", "MTW"],
+    stems: &["MTH", "MTW", "DFH", "DFW"],
     share: (30, 20),
     run: changes,
 }];
@@ -25,6 +26,14 @@ pub(super) const WAITED_NS: f64 = 1e6;
 /// After so many waits what a change waits on average is known at all, and into how many parts it is divided.
 const LEAST_WAITS: usize = 3;
 const PARTS: usize = 10;
+/// Among the first files none is late: a call is that takes so many times what they take, and so long in nanoseconds.
+const FIRST: usize = 50;
+const LATE_TIMES: f64 = 8.0;
+const LATE_NS: f64 = 200_000.0;
+/// Files behind the first late one that tell what each costs; by how much more they cost, most parts of them.
+const LEAST_BEHIND: usize = 200;
+const DEARER: f64 = 1.25;
+const DEARER_PARTS: usize = 8;
 /// How long is looked, and how many changes are tried at the most, in a quick and in a full measurement.
 const LOOK_NS: (usize, usize) = (1_500_000_000, 10_000_000_000);
 const MOST: (usize, usize) = (3_000, 20_000);
@@ -73,17 +82,82 @@ fn changes(lab: &mut Lab<'_>) -> Res {
         made: 0,
         there: Vec::new(),
     };
-    let mut took = Vec::with_capacity(most);
+    let (mut took, mut made) = (Vec::with_capacity(most), Vec::with_capacity(most));
     while took.len() < most && !lab.over() && lab.clock.now_ns() < end_ns {
-        took.push(files.change(lab, took.len())?);
+        let before = files.made;
+        let ns = files.change(lab, took.len())?;
+        took.push(ns);
+        if files.made > before {
+            made.push((files.there.len(), ns));
+        }
         lab.check()?;
     }
-    let none = "no call waited for room, by as much as was changed (MTH)";
-    found(lab, ("MTH", "MTW"), &took, waits(&took), none);
+    // Where nothing takes long, what files cost more has all that calls wait for.
+    let more = dearer(&made).filter(|_| !lab.stalls.slow_device);
+    let (waits, none) = if more.is_some() {
+        (None, "files cost more instead (DFW)")
+    } else {
+        let none = "no call waited for room, by as much as was changed (MTH)";
+        (waits(&took), none)
+    };
+    dirty_files(lab, &made, more);
+    found(lab, ("MTH", "MTW"), &took, waits, none);
     // What is on the device makes room for what is removed.
     lab.settle_in_time()?;
     lab.clear(&files.dir)?;
-    lab.rounds(&["MTW"], (1, 1), |_, _| Ok(()))
+    lab.rounds(&["MTW", "DFW"], (1, 1), |_, _| Ok(()))
+}
+
+/// Keeps how many files can be dirty before making one more costs more, and by how much, as [`dearer`] found it.
+fn dirty_files(lab: &mut Lab<'_>, made: &[(usize, f64)], more: Option<(usize, Vec<f64>)>) {
+    let Some((fits, more)) = more else {
+        let most = made
+            .iter()
+            .map(|&(there, _)| there)
+            .max()
+            .unwrap_or_default();
+        let note =
+            "none cost more again and again; time, or as many as are tried, ended the search";
+        record(lab, "DFH", most as f64, None, note);
+        lab.absent("DFW", "no file cost more, by as many as were dirty (DFH)");
+        return;
+    };
+    let note = "from then on files cost more";
+    record(lab, "DFH", fits as f64, Some(fits as f64 + 1.0), note);
+    lab.begin(Batch::Blocking);
+    for ns in more {
+        lab.add(Probe::of("DFW"), 0, ns);
+    }
+    lab.measurements.commit(false);
+}
+
+/// How many files were dirty at the first that was late, and how much more than those before it the ones behind it took on
+/// average, in each of some parts of them; nothing where they did not. Of files that were made in turn, each with how many
+/// were dirty by then and what it took.
+fn dearer(made: &[(usize, f64)]) -> Option<(usize, Vec<f64>)> {
+    let mut first: Vec<f64> = made.get(..FIRST)?.iter().map(|&(_, ns)| ns).collect();
+    first.sort_by(f64::total_cmp);
+    let late_ns = LATE_NS.max(LATE_TIMES * first.get(FIRST / 2)?);
+    let late = made.iter().position(|&(_, ns)| ns > late_ns)?;
+    let (before, behind) = (made.get(..late)?, made.get(late + 1..)?);
+    if late < FIRST || behind.len() < LEAST_BEHIND {
+        return None;
+    }
+    let mean =
+        |part: &[(usize, f64)]| part.iter().map(|&(_, ns)| ns).sum::<f64>() / part.len() as f64;
+    let before_ns = mean(before);
+    let parts: Vec<f64> = behind
+        .chunks(behind.len().div_ceil(PARTS))
+        .map(mean)
+        .collect();
+    if parts.iter().filter(|&&ns| ns > DEARER * before_ns).count() < DEARER_PARTS {
+        return None;
+    }
+    let more = parts
+        .into_iter()
+        .map(|ns| (ns - before_ns).max(0.0))
+        .collect();
+    Some((made.get(late)?.0, more))
 }
 
 /// Keeps what so many calls tell, each by what it took, of which `waits` were found: how many fit and what one waits, by their
@@ -148,5 +222,31 @@ mod tests {
         took[100] = 30e6;
         assert_eq!(waits(&took), None);
         assert_eq!(waits(&[]), None);
+    }
+
+    #[test]
+    fn files_that_cost_more_behind_a_late_one_are_told() {
+        let made = |cost: &dyn Fn(usize) -> f64| -> Vec<(usize, f64)> {
+            (0..1000).map(|n| (n / 2, cost(n))).collect()
+        };
+        let (fits, more) = dearer(&made(&|n| match n {
+            ..300 => 20_000.0,
+            300 => 15e6,
+            _ => 50_000.0,
+        }))
+        .unwrap();
+        assert_eq!((fits, more.len()), (150, 10));
+        assert!(more.iter().all(|&ns| ns == 30_000.0), "{more:?}");
+        // One that is late by chance changes nothing; what grows slowly has no threshold; too few tell nothing.
+        assert_eq!(
+            dearer(&made(&|n| if n == 300 { 15e6 } else { 20_000.0 })),
+            None
+        );
+        assert_eq!(dearer(&made(&|n| 20_000.0 + 100.0 * n as f64)), None);
+        assert_eq!(
+            dearer(&made(&|n| if n > 900 { 15e6 } else { 20_000.0 })),
+            None
+        );
+        assert_eq!(dearer(&[]), None);
     }
 }
