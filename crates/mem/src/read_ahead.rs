@@ -16,22 +16,34 @@ impl Stream {
     }
 
     /// Notes that pages `first` to `last` are read, one of them `missed`. Returns the pages to bring
-    /// in beyond them, of which a reader does not wait for any.
-    pub(crate) fn read(&mut self, first: u64, last: u64, missed: bool, most: u64) -> (u64, u64) {
+    /// in beyond them, of which a reader does not wait for any. `history` says how many pages before `first` another reader, or
+    /// this one earlier, may have left in the cache; more than are asked for are taken for a sequence.
+    pub(crate) fn read(
+        &mut self,
+        (first, last): (u64, u64),
+        missed: bool,
+        most: u64,
+        history: impl FnOnce() -> u64,
+    ) -> (u64, u64) {
         let sequential = if self.started {
-            first == self.next_page || first + 1 == self.next_page
+            first == self.next_page || first + 1 == self.next_page || missed && first == 0
         } else {
             first == 0
         };
         self.started = true;
         self.next_page = last + 1;
+        let request = last - first + 1;
         if most == 0 || !sequential {
             if missed {
-                (self.window, self.ahead_end) = (0, 0);
+                let before = if most == 0 { 0 } else { history() };
+                let goes_on = before > request && request <= most;
+                let window = (before + request).min(most);
+                self.window = if goes_on { window } else { 0 };
+                self.ahead_end = if goes_on { first + window } else { 0 };
+                return (self.next_page, self.ahead_end.max(self.next_page));
             }
             return (0, 0);
         }
-        let request = last - first + 1;
         if missed {
             self.window = initial(request, most);
             self.ahead_end = (first + self.window.max(request)).max(self.next_page);
@@ -73,16 +85,19 @@ mod tests {
     #[test]
     fn windows_grow_while_the_reader_goes_on_and_end_when_it_jumps() {
         let mut stream = Stream::default();
-        assert_eq!(stream.read(0, 0, true, 32), (1, 4));
-        assert_eq!(stream.read(1, 1, false, 32), (4, 12));
-        assert_eq!(stream.read(2, 2, false, 32), (0, 0));
+        assert_eq!(stream.read((0, 0), true, 32, || 0), (1, 4));
+        assert_eq!(stream.read((1, 1), false, 32, || 0), (4, 12));
+        assert_eq!(stream.read((2, 2), false, 32, || 0), (0, 0));
         let mut brought = Vec::new();
         for page in 3..64 {
-            let (from, to) = stream.read(page, page, false, 32);
+            let (from, to) = stream.read((page, page), false, 32, || 0);
             brought.extend((to > from).then_some(to - from));
         }
         assert_eq!(brought, [16, 32, 32]);
-        assert_eq!(stream.read(500, 500, true, 32), (0, 0));
-        assert_eq!(stream.read(501, 501, true, 32), (502, 505));
+        assert_eq!(stream.read((500, 500), true, 32, || 0), (501, 501));
+        assert_eq!(stream.read((501, 501), true, 32, || 0), (502, 505));
+        // Pages before it are there: as many again are brought.
+        assert_eq!(stream.read((700, 700), true, 32, || 6), (701, 707));
+        assert_eq!(stream.read((800, 803), true, 32, || 4), (804, 804));
     }
 }

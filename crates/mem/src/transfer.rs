@@ -67,7 +67,9 @@ impl State {
             .disk
             .as_ref()
             .map_or(0, |d| d.truth.read_ahead.most_kib / 4);
-        let (from, to) = stream.read(first, last, !missed.is_empty(), most);
+        let pages = self.disk.as_ref().map(|d| &d.pages);
+        let history = || pages.map_or(0, |pages| pages.history(ino, first, most));
+        let (from, to) = stream.read((first, last), !missed.is_empty(), most, history);
         self.handles.get(handle)?.stream = stream;
         let end = self.inodes.get(ino)?.body()?.size_bytes.div_ceil(PAGE);
         let waits = missed.len();

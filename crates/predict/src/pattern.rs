@@ -313,11 +313,18 @@ impl Stream {
 
     /// Notes that pages `first` to `last` were read, `missed` saying that one was not there. Returns
     /// the pages to bring in ahead: `get_init_ra_size` on a miss that begins or continues a
-    /// sequence, doubled (`get_next_ra_size`) when the reader comes to the last window, nothing for a
-    /// random miss.
-    pub fn read(&mut self, first: u64, last: u64, missed: bool, most: u64) -> std::ops::Range<u64> {
+    /// sequence, doubled (`get_next_ra_size`) when the reader comes to the last window. For a random miss nothing, unless
+    /// `history` says that more pages before it are in the cache than are asked for: then as many again.
+    pub fn read(
+        &mut self,
+        (first, last): (u64, u64),
+        missed: bool,
+        most: u64,
+        history: impl FnOnce() -> u64,
+    ) -> std::ops::Range<u64> {
+        // A miss at the beginning of a file is the beginning of a sequence.
         let sequential = if self.started {
-            first == self.next_page || first + 1 == self.next_page
+            first == self.next_page || first + 1 == self.next_page || missed && first == 0
         } else {
             first == 0
         };
@@ -326,7 +333,12 @@ impl Stream {
         let request = last - first + 1;
         if most == 0 || !sequential {
             if missed {
-                (self.window, self.ahead_end) = (0, 0);
+                let before = if most == 0 { 0 } else { history() };
+                let goes_on = before > request && request <= most;
+                let window = (before + request).min(most);
+                self.window = if goes_on { window } else { 0 };
+                self.ahead_end = if goes_on { first + window } else { 0 };
+                return self.next_page..self.ahead_end;
             }
             return 0..0;
         }
@@ -380,12 +392,12 @@ mod tests {
     #[test]
     fn a_sequential_reader_doubles_its_window() {
         let mut stream = Stream::new(1);
-        assert_eq!(stream.read(0, 0, true, 32), 1..4);
-        assert_eq!(stream.read(1, 1, false, 32), 4..12);
+        assert_eq!(stream.read((0, 0), true, 32, || 0), 1..4);
+        assert_eq!(stream.read((1, 1), false, 32, || 0), 4..12);
         let mut page = 2;
         let mut end = 12;
         while page < 200 {
-            let ahead = stream.read(page, page, false, 32);
+            let ahead = stream.read((page, page), false, 32, || 0);
             if !ahead.is_empty() {
                 assert_eq!(ahead.start, end);
                 end = ahead.end;
@@ -400,8 +412,19 @@ mod tests {
     fn random_reads_bring_nothing_ahead() {
         let mut stream = Stream::new(1);
         for page in [50, 7, 90, 3] {
-            assert!(stream.read(page, page, true, 32).is_empty());
+            assert!(stream.read((page, page), true, 32, || 0).is_empty());
         }
+    }
+
+    #[test]
+    fn a_random_read_behind_pages_that_are_there_brings_as_many_again() {
+        let mut stream = Stream::new(1);
+        assert_eq!(stream.read((50, 50), true, 32, || 6), 51..57);
+        // As many as are asked for are no sequence, nor is what asks for more than is ever read ahead.
+        assert!(stream.read((90, 93), true, 32, || 4).is_empty());
+        assert!(stream.read((200, 263), true, 32, || 500).is_empty());
+        // The first page is the beginning of one, whatever was read before.
+        assert_eq!(stream.read((0, 0), true, 32, || 0), 1..4);
     }
 
     #[test]

@@ -173,6 +173,31 @@ fn what_takes_a_descriptors_place_closes_it() {
     assert_eq!(second(OpKind::Fstat), "OPEN+TRD");
 }
 
+#[test]
+fn a_long_file_that_was_truncated_is_written_by_its_close_in_memory() {
+    let close = |bytes: u64, closet: f64, by_descriptor: bool, in_memory: bool| {
+        let mut s = Script::default();
+        if by_descriptor {
+            s.open("/f", CREATE, 3);
+            s.fd(OpKind::Ftruncate, 3).length = Some(0);
+        } else {
+            s.open("/f", 0o1001, 3).size_bytes = Some(bytes);
+        }
+        s.data(OpKind::Write, 3, 0, bytes);
+        s.fd(OpKind::Close, 3);
+        let mut system = everything_but(&[("CLOSET", closet)]);
+        system.machine.in_memory = in_memory;
+        families_on(system, &s).pop().unwrap()
+    };
+    assert_eq!(close(64 << 10, 10.0, false, true), "CLOSET");
+    for by_descriptor in [false, true] {
+        assert_eq!(close(1 << 20, 10.0, by_descriptor, true), "CLOSET+FDS");
+        assert_eq!(close(1 << 20, 10.0, by_descriptor, false), "CLOSET");
+    }
+    // Where such a close costs no more than another it writes nothing.
+    assert_eq!(close(1 << 20, 1.0, false, true), "CLOSET");
+}
+
 /// What a file system does as `dup2` closes a file comes after the call, which is what is charged.
 #[test]
 fn a_close_by_dup_starts_writing_and_costs_a_close() {

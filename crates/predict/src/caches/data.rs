@@ -365,39 +365,6 @@ impl View {
         self.note_data(step, ino, (offset, length), next);
     }
 
-    #[inline]
-    fn read_ahead(
-        &mut self,
-        step: &Passing<'_>,
-        ino: Ino,
-        (open, serial): (crate::namespace::process::OpenId, u32),
-        first: u64,
-        last: u64,
-        missed: bool,
-    ) {
-        let most = self.sizes.read_ahead;
-        let Some(stream) = self.stream(open, serial) else {
-            return;
-        };
-        let ahead = stream.read(first, last, missed, most);
-        if ahead.is_empty() {
-            return;
-        }
-        let size = step.ns.tree.inode(ino).map_or(0, |n| n.size);
-        let end = ahead.end.min(size.div_ceil(PAGE_BYTES));
-        for page in ahead.start..end {
-            let at = page.saturating_mul(PAGE_BYTES);
-            if step
-                .ns
-                .tree
-                .allocated(ino, at, at.saturating_add(PAGE_BYTES))
-                && self.pages.prefetch(ino.0, page)
-            {
-                self.misses(page);
-            }
-        }
-    }
-
     pub(super) fn write(
         &mut self,
         step: &Passing<'_>,

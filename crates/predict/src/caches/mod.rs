@@ -5,6 +5,7 @@
 //! metadata, asks stage 3 about disk-bound requests, and emits [`Charge`]s. The rules of lookups,
 //! data, removal and synchronisation have a module each; [`rules`] is the table of kinds.
 
+mod ahead;
 mod asks;
 mod copies;
 mod data;
@@ -407,7 +408,7 @@ impl View {
             self.listings.another_program(op.pid.0);
         }
         for &ino in &resolved.rewritten {
-            self.close_truncated(&step, ino);
+            self.close_truncated(&step, ino, charges);
         }
         if resolved.charged {
             let states = &mut self.files;

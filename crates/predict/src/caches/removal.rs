@@ -1,7 +1,9 @@
 //! Truncation and removal by size and state (Smith 2001, 4.4.3.2.3 and 6.1.3.6).
 
 use fsage_cache::{PAGE_BYTES, PageState};
+use fsage_core::{CLOSE_BY_DUP, OpKind};
 
+use super::sync::stream;
 use super::{PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::tree::Ino;
@@ -124,12 +126,25 @@ impl View {
     }
 
     /// A file that was truncated and written again is closed, which on many file systems starts its writing.
-    pub(super) fn close_truncated(&mut self, step: &Passing<'_>, ino: Ino) {
-        if !self.sizes.writes_closed || self.pages.dirty_pages(ino.0) == 0 {
+    pub(super) fn close_truncated(
+        &mut self,
+        step: &Passing<'_>,
+        ino: Ino,
+        charges: &mut Vec<Charge>,
+    ) {
+        let pages = self.pages.dirty_pages(ino.0);
+        if !self.sizes.writes_closed || pages == 0 {
             return;
         }
-        // What starting costs is the close's.
+        // What starting costs is the close's, as far as it is measured: of a small file. Where the device is memory nothing is left to
+        // wait for when it is started.
         self.start_writing(step, ino, (0, u64::MAX), &mut Vec::new());
+        let kib = pages as f64 * PAGE_KIB;
+        let at_once = step.op.kind == OpKind::Close && step.op.flags & CLOSE_BY_DUP == 0;
+        if kib > SMALL_KIB && at_once && step.resolved.charged && !self.sizes.seeks {
+            charges.push(stream(kib));
+            self.flying.0 = 0.0;
+        }
         let end_ns = step.op.end_ns();
         self.state(ino).closed_ns = end_ns;
         self.drive_writes(step);
@@ -158,8 +173,8 @@ impl View {
             None => Charge::once(Stem::Rename, step.gap),
         });
         if let (Some(_), Some(ino)) = (replaced, step.resolved.node) {
-            // Its writing is begun where that of what was truncated and closed is.
-            self.close_truncated(step, ino);
+            // Its writing is begun where that of what was truncated and closed is, at a cost that is the rename's.
+            self.close_truncated(step, ino, &mut Vec::new());
         }
         if let Some((other, true, size)) = replaced
             && size > 64 << 10

@@ -422,7 +422,8 @@ fn streamed(kib: f64) -> Option<Charge> {
     (kib > 0.0).then(|| stream(kib))
 }
 
-fn stream(kib: f64) -> Charge {
+/// Data in so many KiB of a long write.
+pub(super) fn stream(kib: f64) -> Charge {
     Charge {
         times: kib / LONG_KIB,
         ..Charge::sized(Stem::Fds, Gap::NONE, LONG_KIB)

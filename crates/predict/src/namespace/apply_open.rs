@@ -136,7 +136,15 @@ impl Namespace {
                 }
             }
             OpKind::Fchdir => self.set_directory(op, node),
-            OpKind::Ftruncate => self.truncate(op, node, out),
+            OpKind::Ftruncate => {
+                self.truncate(op, node, out);
+                // As one that was opened with O_TRUNC is, and even if it was empty.
+                if op.length == Some(0)
+                    && let Some(o) = open.and_then(|o| self.processes.open_mut(o))
+                {
+                    o.truncated = true;
+                }
+            }
             OpKind::Fallocate => self.fallocate(op, node, out),
             OpKind::Readdir => {
                 let bytes = op.result.value().unwrap_or(0);

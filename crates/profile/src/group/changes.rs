@@ -30,10 +30,12 @@ const PARTS: usize = 10;
 const FIRST: usize = 50;
 const LATE_TIMES: f64 = 8.0;
 const LATE_NS: f64 = 200_000.0;
-/// Files behind the first late one that tell what each costs; by how much more they cost, most parts of them.
+/// Files behind the first late one that tell what each costs; by how much more they cost, most parts of them, and in how
+/// many of these others are late: a machine that became slower makes all of them dearer and few of them late.
 const LEAST_BEHIND: usize = 200;
 const DEARER: f64 = 1.25;
 const DEARER_PARTS: usize = 8;
+const LATE_PARTS: usize = 6;
 /// How long is looked, and how many changes are tried at the most, in a quick and in a full measurement.
 const LOOK_NS: (usize, usize) = (1_500_000_000, 10_000_000_000);
 const MOST: (usize, usize) = (3_000, 20_000);
@@ -132,7 +134,7 @@ fn dirty_files(lab: &mut Lab<'_>, made: &[(usize, f64)], more: Option<(usize, Ve
 }
 
 /// How many files were dirty at the first that was late, and how much more than those before it the ones behind it took on
-/// average, in each of some parts of them; nothing where they did not. Of files that were made in turn, each with how many
+/// average, in each of some parts of them; nothing where most parts were no dearer, or had none that was late. Of files that were made in turn, each with how many
 /// were dirty by then and what it took.
 fn dearer(made: &[(usize, f64)]) -> Option<(usize, Vec<f64>)> {
     let mut first: Vec<f64> = made.get(..FIRST)?.iter().map(|&(_, ns)| ns).collect();
@@ -146,16 +148,14 @@ fn dearer(made: &[(usize, f64)]) -> Option<(usize, Vec<f64>)> {
     let mean =
         |part: &[(usize, f64)]| part.iter().map(|&(_, ns)| ns).sum::<f64>() / part.len() as f64;
     let before_ns = mean(before);
-    let parts: Vec<f64> = behind
-        .chunks(behind.len().div_ceil(PARTS))
-        .map(mean)
-        .collect();
-    if parts.iter().filter(|&&ns| ns > DEARER * before_ns).count() < DEARER_PARTS {
+    let parts = || behind.chunks(behind.len().div_ceil(PARTS));
+    let dear = parts().filter(|part| mean(part) > DEARER * before_ns);
+    let late_in = parts().filter(|part| part.iter().any(|&(_, ns)| ns > late_ns));
+    if dear.count() < DEARER_PARTS || late_in.count() < LATE_PARTS {
         return None;
     }
-    let more = parts
-        .into_iter()
-        .map(|ns| (ns - before_ns).max(0.0))
+    let more = parts()
+        .map(|part| (mean(part) - before_ns).max(0.0))
         .collect();
     Some((made.get(late)?.0, more))
 }
@@ -232,11 +232,18 @@ mod tests {
         let (fits, more) = dearer(&made(&|n| match n {
             ..300 => 20_000.0,
             300 => 15e6,
+            _ if n % 40 == 0 => 1e6,
             _ => 50_000.0,
         }))
         .unwrap();
         assert_eq!((fits, more.len()), (150, 10));
-        assert!(more.iter().all(|&ns| ns == 30_000.0), "{more:?}");
+        assert!(more.iter().all(|ns| (40e3..65e3).contains(ns)), "{more:?}");
+        // A machine that became slower makes others dearer, not late.
+        let slower = |n| [20_000.0, 30_000.0][usize::from(n > 300)];
+        assert_eq!(
+            dearer(&made(&|n| if n == 300 { 15e6 } else { slower(n) })),
+            None
+        );
         // One that is late by chance changes nothing; what grows slowly has no threshold; too few tell nothing.
         assert_eq!(
             dearer(&made(&|n| if n == 300 { 15e6 } else { 20_000.0 })),
