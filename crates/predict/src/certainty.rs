@@ -20,15 +20,17 @@ const T_975: f64 = 3.182;
 pub const Z_95: f64 = 1.96;
 
 /// Scales of the model's errors, ln(predicted / measured), as Student's t with 3 degrees of freedom. Of one
-/// total, on a device that is memory and on any other: the least with which 95 of 100 intervals hold over the
-/// open half's 2 times 80 pairs (`benchmarks/scales.py`, `benchmarks/runs/2026-11-23-matrix-open`), rounded up.
-const ONE_MEMORY: f64 = 0.24;
-const ONE_DEVICE: f64 = 0.35;
+/// total, on a device that is memory and on any other: the least with which 95 of 100 intervals hold over runs that the model
+/// of then had not seen (`benchmarks/scales.py`: 0.145 of 160 pairs of `benchmarks/runs/2026-11-27-matrix-open-9`, 0.285 of 40
+/// of `2026-11-26-matrix-ten-new`), rounded up.
+const ONE_MEMORY: f64 = 0.16;
+const ONE_DEVICE: f64 = 0.30;
 
 /// Of the ratio of two systems' totals for one workload, in which cancels what is common to
-/// both: maximum likelihood over the pairs of `benchmarks/runs/2026-11-22-matrix-3-runs` and
-/// `2026-11-22-matrix`, 2 times 42 pairs of two systems in memory, as many on disks, 2 times 112 of one each.
-const RATIO_MEMORY: f64 = 0.22;
+/// both. In memory the least with which 95 of 100 of 240 ratios of `benchmarks/runs/2026-11-27-matrix-open-9` hold; the others are
+/// maximum likelihood over the pairs of `2026-11-22-matrix-3-runs` and `2026-11-22-matrix`, 2 times 42 pairs of two systems on disks,
+/// 2 times 112 of one each.
+const RATIO_MEMORY: f64 = 0.18;
 const RATIO_DEVICE: f64 = 0.40;
 const RATIO_MIXED: f64 = 0.34;
 
