@@ -1,5 +1,6 @@
 //! The page cache: replacement and dirty pages.
 
+mod history;
 mod oldest;
 
 use std::collections::VecDeque;
@@ -160,14 +161,6 @@ impl PageCache {
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// How many pages directly before this one are in the cache, up to `most`: traces of a reader in order. Twice as many
-    /// if they begin where the file does (`page_cache_sync_ra` of Linux).
-    pub fn history(&self, file: u32, page: u64, most: u64) -> u64 {
-        let is_there = |before: &u64| self.peek(file, page - before) != PageState::Absent;
-        let pages = (1..=most.min(page)).take_while(is_there).count() as u64;
-        if pages == page { pages * 2 } else { pages }
     }
 
     /// The state of a page, without using it.
