@@ -42,10 +42,17 @@ pub(super) struct Dirty {
     /// Dirty blocks that lie apart from each other, by file, and all of them.
     apart: HashMap<Ino, u64>,
     all_apart: u64,
-    /// Files with dirty data, where their number matters, and when the last became dirty.
+    /// Files with dirty data, where their number matters, when the last became dirty, and how long it lately was from
+    /// one to the next.
     files: HashSet<Ino>,
     file_ns: u64,
+    apart_ns: f64,
 }
+
+/// What is written back in one go: so many files, over which it does not matter when each became dirty.
+const TOGETHER: f64 = 64.0;
+/// A longer rest writes no more.
+const LONG_REST_NS: u64 = 10_000_000;
 
 impl Dirty {
     /// So many KiB become dirty at `now_ns`; returns those that have to wait for the device.
@@ -94,13 +101,17 @@ impl Dirty {
     /// A file becomes dirty at `now_ns`: how much of its cost one more has where `most` have room. What is written back
     /// meanwhile takes that time from whoever goes on at once, and less where others rest.
     fn file(&mut self, ino: Ino, now_ns: u64, (most, each_ns): (u64, u64)) -> f64 {
-        let passed = now_ns.saturating_sub(self.file_ns) as f64;
+        if !self.files.insert(ino) {
+            return 0.0;
+        }
+        let passed = now_ns.saturating_sub(self.file_ns).min(LONG_REST_NS) as f64;
         self.file_ns = now_ns.max(self.file_ns);
-        if !self.files.insert(ino) || self.files.len() as u64 <= most {
+        self.apart_ns += (passed - self.apart_ns) / TOGETHER;
+        if self.files.len() as u64 <= most {
             return 0.0;
         }
         let each = each_ns as f64;
-        (2.0 * each / (each + passed)).min(1.0)
+        (2.0 * each / (each + self.apart_ns)).min(1.0)
     }
 
     /// A block of a file becomes dirty apart from others; whether more than `most` are.
@@ -239,17 +250,27 @@ mod tests {
     fn one_more_dirty_file_costs_more_where_others_are_written_back() {
         let (limit, mut dirty) = ((2, 100), Dirty::default());
         let mut at = |ino, ns| dirty.file(Ino(ino), ns, limit);
-        // The same file again is none more; after a rest a part of it is done.
+        // The same file again is none more.
         assert_eq!(
             [at(1, 0), at(2, 10), at(3, 20), at(3, 30)],
             [0.0, 0.0, 1.0, 0.0]
         );
-        assert_eq!(at(4, 330), 0.5);
         dirty.less_of(Ino(1), 4.0);
         dirty.less_of(Ino(2), 4.0);
-        assert_eq!(dirty.file(Ino(5), 340, limit), 1.0);
+        dirty.less_of(Ino(3), 4.0);
+        let mut at = |ino, ns| dirty.file(Ino(ino), ns, limit);
+        assert_eq!([at(5, 340), at(6, 350), at(7, 360)], [0.0, 0.0, 1.0]);
+        // Where it is 300 from one to the next on average half of it is done meanwhile, be they in pairs or not.
+        let apart: Vec<f64> = (0..2000)
+            .map(|n| at(10 + n, 1000 + 300 * u64::from(n)))
+            .collect();
+        assert!((apart[1999] - 0.5).abs() < 0.01, "{}", apart[1999]);
+        let pairs: Vec<f64> = (0..2000)
+            .map(|n| at(3000 + n, 1_000_000 + 600 * u64::from(n / 2)))
+            .collect();
+        assert!((pairs[1999] - 0.5).abs() < 0.01, "{}", pairs[1999]);
         dirty.settled();
-        assert_eq!(dirty.file(Ino(6), 350, limit), 0.0);
+        assert_eq!(dirty.file(Ino(9000), 9_000_000, limit), 0.0);
     }
 
     #[test]
