@@ -96,47 +96,32 @@ fn changes(lab: &mut Lab<'_>) -> Res {
     }
     // Where nothing takes long, what files cost more has all that calls wait for.
     let more = dearer(&made).filter(|_| !lab.stalls.slow_device);
-    let (waits, none) = if more.is_some() {
-        (None, "files cost more instead (DFW)")
-    } else {
-        let none = "no call waited for room, by as much as was changed (MTH)";
-        (waits(&took), none)
+    let waits = waits(&took).filter(|_| more.is_none());
+    let dirty = made
+        .iter()
+        .map(|&(there, _)| there)
+        .max()
+        .unwrap_or_default();
+    let none = match waits {
+        Some(_) => "calls wait for room instead (MTW)",
+        None => "no file cost more, by as many as were dirty (DFH)",
     };
-    dirty_files(lab, &made, more);
-    found(lab, ("MTH", "MTW"), &took, waits, none);
+    let none_waits = match more {
+        Some(_) => "files cost more instead (DFW)",
+        None => "no call waited for room, by as much as was changed (MTH)",
+    };
+    found(lab, ("DFH", "DFW"), dirty, more, none);
+    found(lab, ("MTH", "MTW"), took.len(), waits, none_waits);
     // What is on the device makes room for what is removed.
     lab.settle_in_time()?;
     lab.clear(&files.dir)?;
     lab.rounds(&["MTW", "DFW"], (1, 1), |_, _| Ok(()))
 }
 
-/// Keeps how many files can be dirty before making one more costs more, and by how much, as [`dearer`] found it.
-fn dirty_files(lab: &mut Lab<'_>, made: &[(usize, f64)], more: Option<(usize, Vec<f64>)>) {
-    let Some((fits, more)) = more else {
-        let most = made
-            .iter()
-            .map(|&(there, _)| there)
-            .max()
-            .unwrap_or_default();
-        let note =
-            "none cost more again and again; time, or as many as are tried, ended the search";
-        record(lab, "DFH", most as f64, None, note);
-        lab.absent("DFW", "no file cost more, by as many as were dirty (DFH)");
-        return;
-    };
-    let note = "from then on files cost more";
-    record(lab, "DFH", fits as f64, Some(fits as f64 + 1.0), note);
-    lab.begin(Batch::Blocking);
-    for ns in more {
-        lab.add(Probe::of("DFW"), 0, ns);
-    }
-    lab.measurements.commit(false);
-}
-
 /// How many files were dirty at the first that was late, and how much more than those before it the ones behind it took on
-/// average, in each of some parts of them; nothing where most parts were no dearer, or had none that was late. Of files that were made in turn, each with how many
-/// were dirty by then and what it took.
-fn dearer(made: &[(usize, f64)]) -> Option<(usize, Vec<f64>)> {
+/// average, in each of some parts of them; nothing where most parts were no dearer, or had none that was late. Of files
+/// that were made in turn, each with how many were dirty by then and what it took.
+fn dearer(made: &[(usize, f64)]) -> Option<(f64, Vec<f64>)> {
     let mut first: Vec<f64> = made.get(..FIRST)?.iter().map(|&(_, ns)| ns).collect();
     first.sort_by(f64::total_cmp);
     let late_ns = LATE_NS.max(LATE_TIMES * first.get(FIRST / 2)?);
@@ -157,29 +142,30 @@ fn dearer(made: &[(usize, f64)]) -> Option<(usize, Vec<f64>)> {
     let more = parts()
         .map(|part| (mean(part) - before_ns).max(0.0))
         .collect();
-    Some((made.get(late)?.0, more))
+    Some((made.get(late)?.0 as f64, more))
 }
 
-/// Keeps what so many calls tell, each by what it took, of which `waits` were found: how many fit and what one waits, by their
-/// metrics; `none` says why there is no wait.
+/// Keeps what calls tell, of which so many were tried: how many fit and what each takes longer from then on, by their metrics;
+/// `none` says why it does not.
 pub(super) fn found(
     lab: &mut Lab<'_>,
-    (fit, wait): (&str, &str),
-    took: &[f64],
-    waits: Option<(f64, Vec<f64>)>,
+    (fit, longer): (&str, &str),
+    tried: usize,
+    told: Option<(f64, Vec<f64>)>,
     none: &str,
 ) {
-    let Some((fits, waits)) = waits else {
-        let note = "none waited again and again; time, or as many as are tried, ended the search";
-        record(lab, fit, took.len() as f64, None, note);
-        lab.absent(wait, none);
+    let Some((fits, parts)) = told else {
+        let note =
+            "none took longer again and again; time, or as many as are tried, ended the search";
+        record(lab, fit, tried as f64, None, note);
+        lab.absent(longer, none);
         return;
     };
-    let note = "from then on calls waited again and again";
+    let note = "from then on calls took longer again and again";
     record(lab, fit, fits, Some(fits + 1.0), note);
     lab.begin(Batch::Blocking);
-    for each_ns in waits {
-        lab.add(Probe::of(wait), 0, each_ns);
+    for each_ns in parts {
+        lab.add(Probe::of(longer), 0, each_ns);
     }
     lab.measurements.commit(false);
 }
@@ -236,7 +222,7 @@ mod tests {
             _ => 50_000.0,
         }))
         .unwrap();
-        assert_eq!((fits, more.len()), (150, 10));
+        assert_eq!((fits, more.len()), (150.0, 10));
         assert!(more.iter().all(|ns| (40e3..65e3).contains(ns)), "{more:?}");
         // A machine that became slower makes others dearer, not late.
         let slower = |n| [20_000.0, 30_000.0][usize::from(n > 300)];

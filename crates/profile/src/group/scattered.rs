@@ -53,7 +53,7 @@ fn scattered(lab: &mut Lab<'_>) -> Res {
     lab.payload = payload;
     let took = done?;
     let none = "no write waited for room, by as much as was written (BTH)";
-    found(lab, ("BTH", "BTW"), &took, waits_of(&took), none);
+    found(lab, ("BTH", "BTW"), took.len(), waits_of(&took), none);
     lab.fs.unlink(&path)?;
     lab.settle_in_time()?;
     lab.rounds(&["BTW"], (1, 1), |_, _| Ok(()))

@@ -207,7 +207,7 @@ pub(super) const ROWS: &[Family] = &[
         quick: true,
         short: "dirty files until more cost more",
         what: "files with dirty data until making one more costs more, since others are written back beside it",
-        how: "as MTH, where no call waits: until the first file that takes eight times what the first take, if those behind it take a quarter more throughout; a lower bound where they do not",
+        how: "as MTH, where no call waits: until the first file that takes eight times what the first take, if those behind it take a quarter more throughout and most tenths of them hold another such; a lower bound where they do not",
         source: "extended: btrfs writes back for want of room for metadata from 300 small files on in a file system of 2 GiB",
         depends: &[],
     },
