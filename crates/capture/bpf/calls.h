@@ -91,6 +91,8 @@ const volatile struct call calls[CALLS] = {
 	[133] = NAME(3),                                             /* mknod */
 	[137] = NAME(2),                                             /* statfs */
 	[138] = FD(2),                                               /* fstatfs */
+	[155] = NAME(2, .path2 = 1),                                 /* pivot_root */
+	[161] = NAME(1),                                             /* chroot */
 	[162] = CALL(0),                                             /* sync */
 	[187] = FD(3),                                               /* readahead */
 	[188] = NAME(5, .path2 = 1),                                 /* setxattr */

@@ -70,9 +70,11 @@ fn command(argv: &[&str], cwd: &Path) -> CaptureRequest {
     }
 }
 
-fn compile(dir: &Path) -> String {
+fn compile(dir: &Path, source: &str) -> String {
     let program = dir.join("program");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/calls/calls.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/calls")
+        .join(source);
     let built = Command::new("cc")
         .arg("-pthread")
         .arg("-o")
@@ -105,13 +107,48 @@ fn ranges(rows: &[Row], kind: OpKind, ino: u64) -> Vec<(u64, u64, i64)> {
 }
 
 #[test]
+fn paths_below_a_root_of_its_own_are_everybodys() {
+    if !rustix::process::geteuid().is_root() {
+        fsage_testing::not_run(format_args!("needs root: chroot(2)"));
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let top = dir.path().canonicalize().unwrap();
+    let program = compile(&top, "root.c");
+    for method in [Method::Ebpf, Method::Ptrace] {
+        if matches!(method, Method::Ebpf) && !can_trace() {
+            continue;
+        }
+        let work = top.join(format!("{method:?}"));
+        std::fs::create_dir(&work).unwrap();
+        let mut request = command(&[&program], &work);
+        request.method = method;
+        request.under = vec![work.clone()];
+        let (rows, summary) = run(&request);
+        assert_eq!((summary.exit_status, summary.lost), (Some(0), 0));
+        let opened: Vec<_> = of(&rows, OpKind::Open)
+            .into_iter()
+            .filter(|row| row.op.flags & libc::O_CREAT as u32 != 0)
+            .map(|row| Path::new(&row.dir).join(&row.path))
+            .collect();
+        let expected = ["new/in/file", "new/relative", "new/in/inner", "outside"];
+        assert_eq!(opened, expected.map(|name| work.join(name)), "{method:?}");
+        assert_eq!(of(&rows, OpKind::Fsync).len(), 4, "{method:?}");
+        let rename = of(&rows, OpKind::Rename)[0];
+        let moved = work.join("new/in/moved");
+        assert_eq!(Path::new(&rename.path2), moved, "{method:?}");
+        assert_eq!(rename.op.file, of(&rows, OpKind::Write)[0].op.file);
+    }
+}
+
+#[test]
 fn every_call_is_recorded_with_its_arguments() {
     if !can_trace() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
-    let program = compile(&root);
+    let program = compile(&root, "calls.c");
     let work = root.join("work");
     std::fs::create_dir(&work).unwrap();
     let mut request = command(&[&program], &work);

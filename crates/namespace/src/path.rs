@@ -46,6 +46,19 @@ pub fn normal(path: &[u8]) -> Vec<u8> {
     join(b"/", path)
 }
 
+/// What the absolute `path` of a process with this root (chroot(2)) is to all others; there is nothing above a root.
+pub fn below_root(root: &[u8], mut path: &[u8]) -> Vec<u8> {
+    while let Some(rest) = path.strip_prefix(b"/..")
+        && rest.first().is_none_or(|&byte| byte == b'/')
+    {
+        path = rest;
+    }
+    if path == b"/" && !root.is_empty() {
+        path = b"";
+    }
+    [root, path].concat()
+}
+
 /// What of `path` lies below `dir`, empty for `dir` itself; both are normal.
 pub fn beneath<'p>(path: &'p [u8], dir: &[u8]) -> Option<&'p [u8]> {
     let dir = dir.strip_suffix(b"/").unwrap_or(dir);
@@ -65,6 +78,20 @@ pub fn is_beneath(path: &[u8], dir: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_above_a_root() {
+        for (path, is) in [
+            ("/", "/srv/new"),
+            ("/a/b", "/srv/new/a/b"),
+            ("/../a", "/srv/new/a"),
+            ("/../../..", "/srv/new"),
+            ("/..a/b", "/srv/new/..a/b"),
+        ] {
+            assert_eq!(below_root(b"/srv/new", path.as_bytes()), is.as_bytes());
+        }
+        assert_eq!(below_root(b"", b"/"), b"/");
+    }
 
     #[test]
     fn joining_is_by_the_text() {

@@ -122,6 +122,7 @@ impl Assembler {
                 op.record = OpFlags::URING;
                 op.latency_ns = Some(latency_ns);
                 op.result = Outcome::from_raw(result.into());
+                let path = path.map(|path| self.in_root_of(pid, path));
                 let request = Request {
                     opcode,
                     offset,

@@ -184,7 +184,7 @@ impl Assembler {
         let open = self.open_of(call.pid, call.args[0] as i32);
         let path = open.and_then(|open| open.path);
         if call.result == 0 {
-            self.processes.set_directory(call.pid.0, path.clone());
+            self.go_to(call.pid, path.clone());
         }
         // A later relative path starts here, so the operation tells where that is.
         op.path = path.and_then(|path| self.paths.intern(&path));

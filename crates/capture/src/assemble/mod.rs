@@ -15,6 +15,7 @@ mod names;
 mod order;
 mod paths;
 mod process;
+mod root;
 mod waits;
 
 use std::path::PathBuf;
@@ -137,7 +138,10 @@ impl Assembler {
     /// Takes an event.
     pub fn take(&mut self, event: RawEvent) {
         match event {
-            RawEvent::Call(call) => self.call(&call),
+            RawEvent::Call(mut call) => {
+                self.from_own_root(&mut call);
+                self.call(&call);
+            }
             RawEvent::Lost { count, of_32_bit } => {
                 self.lost += count + of_32_bit;
                 self.lost_32_bit += of_32_bit;
@@ -227,7 +231,10 @@ impl Assembler {
             *held = held.saturating_add(call.held_back_ns);
         }
         let nr = libc::c_long::from(call.nr);
-        let _ = self.data(nr, call) || self.descriptor(nr, call) || self.path_call(nr, call);
+        let _ = self.data(nr, call)
+            || self.descriptor(nr, call)
+            || self.path_call(nr, call)
+            || self.root_call(nr, call);
     }
 
     /// An operation with what every call tells.
@@ -342,7 +349,10 @@ impl Assembler {
         let directory = match dir_fd {
             _ if path.first() == Some(&b'/') => None,
             Some(fd) if fd != libc::AT_FDCWD => self.open_of(pid, fd).and_then(|open| open.path),
-            _ => self.processes.directory(pid.0).cloned().flatten(),
+            _ => self
+                .processes
+                .directory(pid.0)
+                .and_then(|place| place.directory.clone()),
         };
         if directory.is_none() && path.first() != Some(&b'/') {
             self.unknown |= self.gaps;

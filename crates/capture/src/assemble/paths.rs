@@ -185,8 +185,7 @@ impl Assembler {
             }
             OpKind::Readlink if !self.names.is_link(path) => self.names.set_link(path, None),
             OpKind::Chdir => {
-                self.meet(call.pid);
-                self.processes.set_directory(call.pid.0, Some(path.into()));
+                self.go_to(call.pid, Some(path.into()));
             }
             _ => {}
         }

@@ -22,8 +22,17 @@ pub(super) struct Open {
     pub wanted: bool,
 }
 
-/// All processes, with their directories and mapped files.
-pub(super) type Processes = fsage_namespace::Processes<Open, Option<Rc<[u8]>>, FileId>;
+/// Where a process is.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Place {
+    /// Its working directory; `None` where that is unknown.
+    pub directory: Option<Rc<[u8]>>,
+    /// What its absolute paths start from, where that is not everybody's root.
+    pub root: Option<Rc<[u8]>>,
+}
+
+/// All processes, with where they are and their mapped files.
+pub(super) type Processes = fsage_namespace::Processes<Open, Place, FileId>;
 
 impl Assembler {
     /// Looks at a process that is met for the first time.
@@ -31,6 +40,19 @@ impl Assembler {
         if !self.processes.knows(pid.0) {
             read_proc(pid, &mut self.processes);
         }
+    }
+
+    /// A process, and all that share its directory, are elsewhere now.
+    pub(super) fn go_to(&mut self, pid: Pid, directory: Option<Rc<[u8]>>) {
+        self.meet(pid);
+        let root = self.root_of(pid);
+        self.processes
+            .set_directory(pid.0, Place { directory, root });
+    }
+
+    /// What the absolute paths of a process start from, where that is not everybody's root.
+    pub(super) fn root_of(&self, pid: Pid) -> Option<Rc<[u8]>> {
+        self.processes.directory(pid.0)?.root.clone()
     }
 
     /// What is known of a descriptor.
@@ -75,9 +97,15 @@ impl Assembler {
 /// Adds what /proc tells of a running process.
 pub(super) fn read_proc(pid: Pid, processes: &mut Processes) {
     let root = format!("/proc/{}", pid.0);
-    let directory = fs::read_link(format!("{root}/cwd")).ok();
-    let directory = directory.map(|path| path.into_os_string().into_vec().into());
-    processes.set_directory(pid.0, directory);
+    let link = |name: &str| {
+        let path = fs::read_link(format!("{root}/{name}")).ok()?;
+        Some(Rc::from(path.into_os_string().into_vec()))
+    };
+    let place = Place {
+        directory: link("cwd"),
+        root: link("root").filter(|root: &Rc<[u8]>| **root != *b"/"),
+    };
+    processes.set_directory(pid.0, place);
     let entries = fs::read_dir(format!("{root}/fd")).ok();
     for entry in entries.into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -160,8 +188,9 @@ mod tests {
         let mut processes = Processes::default();
         read_proc(Pid(pid), &mut processes);
         let cwd = std::env::current_dir().unwrap();
-        let known = processes.directory(pid).cloned().flatten().unwrap();
-        assert_eq!(&*known, cwd.as_os_str().as_bytes());
+        let known = processes.directory(pid).cloned().unwrap();
+        assert_eq!(known.directory.as_deref(), Some(cwd.as_os_str().as_bytes()));
+        assert_eq!(known.root, None);
         assert!(!processes.mapped(pid, 0, u64::MAX).is_empty());
     }
 

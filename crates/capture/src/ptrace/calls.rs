@@ -259,6 +259,8 @@ pub(super) static CALLS: &[Call] = &[
     Call::on_path(libc::SYS_removexattr).path2(1),
     Call::on_path(libc::SYS_lremovexattr).path2(1),
     Call::on_path(libc::SYS_chdir),
+    Call::on_path(libc::SYS_chroot),
+    Call::on_path(libc::SYS_pivot_root).path2(1),
     // Programs.
     Call::on_path(libc::SYS_execve).path_at_entry(),
     Call::at(libc::SYS_execveat).path_at_entry(),

@@ -2,12 +2,12 @@
 
 use fsage_core::{Errno, Fd, KindClass, Op, OpFlags, OpKind, Outcome, PathId, PathTable, Pid, Tid};
 use fsage_namespace::flags::O_CLOEXEC;
-use fsage_namespace::path::join;
+use fsage_namespace::path::{below_root, join};
 
 use super::args::{Arg, FdName, fd_name, is_device};
 use super::files::{Files, file_id};
 use super::line::{Call, Ret};
-use super::state::{Description, Processes};
+use super::state::{Description, Place, Processes};
 use super::symbols;
 use super::table::{FdCall, PathCall, fd_call, makes_descriptor, path_call};
 
@@ -111,9 +111,11 @@ impl Importer {
                 if op.result.is_ok()
                     && let Some((path, false)) = arg(call, 0)?.string()
                 {
+                    let path = below_root(&self.root(op.tid.0), &path);
                     self.change_dir(op.tid.0, path);
                 }
             }
+            "chroot" | "pivot_root" => self.change_root(op, arg(call, 0)?),
             "utimensat" | "futimesat" if arg(call, 1)?.is_null() => {
                 let op = Op {
                     kind: OpKind::Futimens,
@@ -149,7 +151,7 @@ impl Importer {
         let tid = op.tid.0;
         let dir = self.directory(tid, at(call, row.dir))?;
         let text = arg_at(call, row.path)?;
-        let path = text_of(&mut op, text);
+        let path = self.name_of(&mut op, text);
         if op.kind == OpKind::Stat && path.as_deref() == Some(b"") && at(call, row.dir).is_some() {
             return self.stat_of_fd(op, call, &dir, ops);
         }
@@ -165,12 +167,15 @@ impl Importer {
             op.flags = 0;
         }
         let dir2 = self.directory(tid, at(call, row.dir2))?;
-        let path2 = match at(call, row.path2) {
-            Some(text) => text_of(&mut op, text),
-            None => None,
-        };
-        op.path2 = path2.as_deref().and_then(|path| self.paths.intern(path));
         let two_names = matches!(op.kind, OpKind::Rename | OpKind::Link);
+        let path2 = at(call, row.path2).and_then(|text| {
+            if two_names {
+                self.name_of(&mut op, text)
+            } else {
+                text_of(&mut op, text)
+            }
+        });
+        op.path2 = path2.as_deref().and_then(|path| self.paths.intern(path));
         if two_names && dir2.path != dir.path {
             op.dir2 = self.relative_to(path2.as_deref(), &dir2.path);
         }
@@ -349,17 +354,53 @@ impl Importer {
         }
     }
 
-    fn change_dir(&mut self, tid: u32, path: Vec<u8>) {
-        let path = if path.len() > MAX_DIR_BYTES {
+    pub(super) fn change_dir(&mut self, tid: u32, path: Vec<u8>) {
+        let directory = if path.len() > MAX_DIR_BYTES {
             Vec::new()
         } else {
             path
         };
-        self.processes.set_directory(tid, path);
+        let root = self.root(tid);
+        self.processes.set_directory(tid, Place { directory, root });
+    }
+
+    /// What the absolute paths of a thread start from is another place now; no operation.
+    fn change_root(&mut self, mut op: Op, arg: Arg<'_>) {
+        let (tid, ok) = (op.tid.0, op.result.is_ok());
+        if let Some(path) = self.name_of(&mut op, arg).filter(|_| ok) {
+            let directory = self.working_directory(tid);
+            let mut root = join(&directory, &path);
+            if root == b"/" || root.len() > MAX_DIR_BYTES {
+                root.clear();
+            }
+            self.processes.set_directory(tid, Place { directory, root });
+        }
     }
 
     fn working_directory(&self, tid: u32) -> Vec<u8> {
-        self.processes.directory(tid).cloned().unwrap_or_default()
+        let place = self.processes.directory(tid);
+        place.map_or_else(Vec::new, |place| place.directory.clone())
+    }
+
+    fn root(&self, tid: u32) -> Vec<u8> {
+        let place = self.processes.directory(tid);
+        place.map_or_else(Vec::new, |place| place.root.clone())
+    }
+
+    /// A file's name as all processes give it.
+    fn name_of(&self, op: &mut Op, arg: Arg<'_>) -> Option<Vec<u8>> {
+        let path = text_of(op, arg)?;
+        let absolute = path.first() == Some(&b'/');
+        let root = if absolute {
+            self.root(op.tid.0)
+        } else {
+            Vec::new()
+        };
+        Some(if root.is_empty() {
+            path
+        } else {
+            below_root(&root, &path)
+        })
     }
 
     /// The directory that a `dirfd` argument (or none) stands for.

@@ -174,8 +174,7 @@ impl Importer {
                 }
             }
             OpKind::Fchdir if ok => {
-                let path = description.path.clone();
-                self.processes.set_directory(tid, path);
+                self.change_dir(tid, description.path.clone());
             }
             _ => {}
         }

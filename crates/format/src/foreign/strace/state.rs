@@ -15,4 +15,13 @@ pub(super) struct Description {
 
 /// All threads of one text; working directories are as paths of descriptions, mapped files as their
 /// files.
-pub(super) type Processes = fsage_namespace::Processes<Description, Vec<u8>, Option<u32>>;
+pub(super) type Processes = fsage_namespace::Processes<Description, Place, Option<u32>>;
+
+/// Where a process is.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Place {
+    /// Its working directory; empty where that is unknown.
+    pub directory: Vec<u8>,
+    /// What its absolute paths start from (chroot(2)); empty where that is everybody's root.
+    pub root: Vec<u8>,
+}

@@ -269,6 +269,49 @@ fn descriptors_without_a_process_column_and_with_pid_in_brackets() {
 }
 
 /// The captured calls that [`COPY`] lacks, and a few that are not captured.
+#[test]
+fn paths_below_a_root_of_its_own_are_everybodys() {
+    let text = r#"1 1.000001 chdir("/srv") = 0 <0.000001>
+1 1.000002 chroot("new") = 0 <0.000001>
+1 1.000003 openat(AT_FDCWD, "/etc/x", O_RDONLY) = 3 <0.000001>
+1 1.000004 rename("/a", "/../b") = 0 <0.000001>
+1 1.000005 symlink("/text", "/s") = 0 <0.000001>
+1 1.000006 clone(child_stack=NULL, flags=SIGCHLD) = 2 <0.000001>
+2 1.000007 chroot("/in") = -1 ENOENT (No such file or directory) <0.000001>
+2 1.000008 chdir("/") = 0 <0.000001>
+2 1.000009 mkdir("d", 0755) = 0 <0.000001>
+1 1.000010 chroot("..") = 0 <0.000001>
+1 1.000011 unlink("/x") = 0 <0.000001>
+"#;
+    let (ops, source) = ops_of(text);
+    let path = |id: Option<_>| source.paths().display(id.unwrap()).into_owned();
+    let named: Vec<_> = ops
+        .iter()
+        .filter(|op| op.path.is_some())
+        .map(|op| {
+            (
+                op.dir.map_or_else(String::new, |dir| path(Some(dir))),
+                path(op.path),
+            )
+        })
+        .collect();
+    let expected = [
+        ("", "/srv"),
+        ("", "/srv/new/etc/x"),
+        ("", "/srv/new/a"),
+        ("", "/srv/new/s"),
+        ("", "/srv/new"),
+        ("/srv/new", "d"),
+        ("", "/x"),
+    ];
+    assert_eq!(
+        named,
+        expected.map(|(dir, name)| (dir.to_owned(), name.to_owned()))
+    );
+    assert_eq!(path(ops[2].path2), "/srv/new/b");
+    assert_eq!(path(ops[3].path2), "/text");
+}
+
 const CALLS: &str = r#"1 1.000000 getcwd("/w", 4096) = 3
 1 1.000001 mkdir("d", 0755) = 0
 1 1.000002 renameat2(AT_FDCWD, "d", AT_FDCWD, "e", RENAME_NOREPLACE) = 0

@@ -1,0 +1,72 @@
+//! Processes whose absolute paths start elsewhere: chroot(2), pivot_root(2).
+//!
+//! A trace has everybody's paths: what `/etc/passwd` means to a process whose root is `/srv/new` is
+//! `/srv/new/etc/passwd` in it. So a package manager that installs below a root of its own, or a build in a tree of
+//! its own, is traced, filtered, predicted and replayed by the same rules as all others.
+
+use std::rc::Rc;
+
+use fsage_core::Pid;
+use fsage_namespace::path::below_root;
+
+use super::Assembler;
+use super::process::Place;
+use crate::raw::RawCall;
+
+impl Assembler {
+    /// Makes the absolute paths of a call everybody's.
+    pub(super) fn from_own_root(&mut self, call: &mut RawCall) {
+        let names = [call.path.as_ref(), call.path2.as_ref()];
+        if !names.into_iter().flatten().any(|path| is_absolute(path)) {
+            return;
+        }
+        let pid = call.pid;
+        call.path = call.path.take().map(|path| self.in_root_of(pid, path));
+        // The second one may be an attribute's name or a link's text, which stay as they are.
+        if matches!(
+            libc::c_long::from(call.nr),
+            libc::SYS_rename
+                | libc::SYS_renameat
+                | libc::SYS_renameat2
+                | libc::SYS_link
+                | libc::SYS_linkat
+        ) {
+            call.path2 = call.path2.take().map(|path| self.in_root_of(pid, path));
+        }
+    }
+
+    /// A path as everybody gives it.
+    pub(super) fn in_root_of(&mut self, pid: Pid, path: Vec<u8>) -> Vec<u8> {
+        if !is_absolute(&path) {
+            return path;
+        }
+        self.meet(pid);
+        match self.root_of(pid) {
+            Some(root) => below_root(&root, &path),
+            None => path,
+        }
+    }
+
+    /// Whether the call was one of those that change what absolute paths start from. They are no operations.
+    pub(super) fn root_call(&mut self, nr: libc::c_long, call: &RawCall) -> bool {
+        if !matches!(nr, libc::SYS_chroot | libc::SYS_pivot_root) {
+            return false;
+        }
+        let Some(path) = call.path.as_deref().filter(|_| call.result == 0) else {
+            return true;
+        };
+        if let Some(new) = self.resolve(call.pid, None, path).absolute {
+            let directory = self.processes.directory(call.pid.0);
+            let place = Place {
+                directory: directory.and_then(|place| place.directory.clone()),
+                root: Some(Rc::from(new)).filter(|root: &Rc<[u8]>| **root != *b"/"),
+            };
+            self.processes.set_directory(call.pid.0, place);
+        }
+        true
+    }
+}
+
+fn is_absolute(path: &[u8]) -> bool {
+    path.first() == Some(&b'/')
+}
