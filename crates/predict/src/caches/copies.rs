@@ -6,7 +6,7 @@
 use fsage_core::{COPY_SHARES, COPY_WHOLE_BLOCKS, OpKind, Tid};
 use rustc_hash::FxHashMap;
 
-use super::{PAGE_KIB, Passing, View};
+use super::{Passing, View};
 use crate::cost::{Charge, Stem};
 use crate::namespace::tree::Ino;
 
@@ -55,8 +55,7 @@ impl View {
         };
         let (pages, _) = self.pages.clean_range(ino.0, 0, u64::MAX);
         if pages > 0 {
-            let kib = pages as f64 * PAGE_KIB;
-            self.dirty.less_of(ino, kib);
+            self.written(ino, pages);
             self.changing(ino).started = true;
             charges.push(Charge::once(Stem::CpsD, step.gap));
             let file = self.file(step, ino);
@@ -78,8 +77,7 @@ impl View {
         let Some(ino) = step.resolved.node else {
             return;
         };
-        self.pages.cut(ino.0, 0);
-        self.rooms.cut(ino, 0);
+        self.cut_to(ino, 0);
         self.changing(ino).extended = true;
         let begun = self.copies.begun.take();
         match begun.filter(|(tid, _)| *tid == step.op.tid) {

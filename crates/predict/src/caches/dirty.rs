@@ -76,12 +76,14 @@ impl Dirty {
         self.kib = (self.kib - kib).max(0.0);
     }
 
-    /// All of a file, or so much of it, is.
-    pub fn less_of(&mut self, ino: Ino, kib: f64) {
-        self.less(kib);
-        self.files.remove(&ino);
+    /// So many of a file's pages are, of which others are left.
+    pub fn less_of(&mut self, ino: Ino, pages: u64, left: u64) {
+        self.less(pages as f64 * PAGE_KIB);
+        if left == 0 {
+            self.files.remove(&ino);
+        }
         if let Some(apart) = self.apart.get_mut(&ino) {
-            let fewer = (*apart).min((kib / PAGE_KIB) as u64);
+            let fewer = pages.max(apart.saturating_sub(left)).min(*apart);
             *apart -= fewer;
             self.all_apart -= fewer;
             if *apart == 0 {
@@ -193,7 +195,24 @@ impl View {
         }
         charges.push(Charge::many(Stem::Btw, Gap::NONE, most as f64));
         while let Some((file, pages, _)) = self.pages.clean_oldest() {
-            self.dirty.less_of(Ino(file), pages as f64 * PAGE_KIB);
+            self.written(Ino(file), pages);
+        }
+    }
+
+    /// So many of a file's dirty pages are none any more.
+    pub(super) fn written(&mut self, ino: Ino, pages: u64) {
+        let left = self.pages.dirty_pages(ino.0);
+        self.dirty.less_of(ino, pages, left);
+    }
+
+    /// A file is cut to so many pages.
+    pub(super) fn cut_to(&mut self, ino: Ino, pages: u64) {
+        let dirty = self.pages.dirty_pages(ino.0);
+        self.pages.cut(ino.0, pages);
+        self.rooms.cut(ino, pages);
+        let gone = dirty.saturating_sub(self.pages.dirty_pages(ino.0));
+        if gone > 0 {
+            self.written(ino, gone);
         }
     }
 
@@ -255,9 +274,9 @@ mod tests {
             [at(1, 0), at(2, 10), at(3, 20), at(3, 30)],
             [0.0, 0.0, 1.0, 0.0]
         );
-        dirty.less_of(Ino(1), 4.0);
-        dirty.less_of(Ino(2), 4.0);
-        dirty.less_of(Ino(3), 4.0);
+        dirty.less_of(Ino(1), 1, 0);
+        dirty.less_of(Ino(2), 1, 0);
+        dirty.less_of(Ino(3), 1, 0);
         let mut at = |ino, ns| dirty.file(Ino(ino), ns, limit);
         assert_eq!([at(5, 340), at(6, 350), at(7, 360)], [0.0, 0.0, 1.0]);
         // Where it is 300 from one to the next on average half of it is done meanwhile, be they in pairs or not.
@@ -281,10 +300,14 @@ mod tests {
             [false, false, false, true]
         );
         // Two pages of that file are made stable, and many of another.
-        dirty.less_of(Ino(1), 8.0);
-        dirty.less_of(Ino(2), 800.0);
+        dirty.less_of(Ino(1), 2, 2);
+        dirty.less_of(Ino(2), 200, 0);
         assert_eq!([0; 2].map(|_| dirty.scatters(Ino(2), 3)), [false, true]);
         dirty.settled();
+        assert!(!dirty.scatters(Ino(1), 3));
+        // As many as are dirty at all, whatever was written twice.
+        assert!([0; 3].map(|_| dirty.scatters(Ino(1), 3)).ends_with(&[true]));
+        dirty.less_of(Ino(1), 1, 0);
         assert!(!dirty.scatters(Ino(1), 3));
     }
 

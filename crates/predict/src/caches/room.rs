@@ -142,7 +142,7 @@ impl View {
             let ino = Ino(file);
             let state = self.state(ino);
             *state = state.stable();
-            self.dirty.less_of(ino, pages as f64 * PAGE_KIB);
+            self.written(ino, pages);
             charges.push(Charge::once(Stem::Dtf, Gap::NONE));
             if pages > 1 {
                 let more = (pages - 1) as f64 * PAGE_KIB;

@@ -121,7 +121,7 @@ impl View {
         };
         self.last_sync.insert(step.op.tid, entry);
         let cleaned = self.pages.clean(ino.0);
-        self.dirty.less_of(ino, cleaned as f64 * PAGE_KIB);
+        self.written(ino, cleaned);
         *self.state(ino) = FileState {
             // A commit that something else needs holds attributes too.
             changed: state.changed && data_only && leaves_attributes(state),
@@ -391,7 +391,7 @@ impl View {
             return;
         }
         let kib = pages as f64 * PAGE_KIB;
-        self.dirty.less_of(ino, kib);
+        self.written(ino, pages);
         charges.push(Charge::sized(Stem::SfrW, step.gap, kib));
         self.flying = (self.in_flight(step) + kib, step.op.start_ns);
         // Blocks are found for what is written.
