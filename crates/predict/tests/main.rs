@@ -7,5 +7,6 @@ mod common;
 mod context;
 mod processes;
 mod properties;
+mod scope;
 mod states;
 mod thesis;

@@ -252,6 +252,7 @@ impl Namespace {
                 {
                     self.tree.attach(last, node);
                 }
+                self.comes_into_scope(node, out);
                 out.action = Action::Plain;
                 return;
             }
@@ -428,6 +429,7 @@ impl Namespace {
         let node = self.learn(op, walk, NodeKind::Unknown);
         out.node = Some(node);
         out.action = Action::Rename { replaced: None };
+        self.comes_into_scope(node, out);
         let to = out.walks[1].and_then(|w| w.last);
         let (Some(from), Some(to)) = (walk.last, to) else {
             return;
@@ -441,6 +443,16 @@ impl Namespace {
             out.action = Action::Rename {
                 replaced: Some((other, freed, size)),
             };
+        }
+    }
+
+    /// A file that is given a name in a directory of the traced file system lies on it, whatever it was called before: no
+    /// name leads to another file system's file.
+    fn comes_into_scope(&mut self, node: Ino, out: &Resolved) {
+        let dir = out.walks[1].and_then(|walk| self.tree.inode(walk.dir));
+        let inside = dir.is_some_and(|dir| dir.in_scope);
+        if let Some(file) = self.tree.inode_mut(node).filter(|_| inside) {
+            file.in_scope = true;
         }
     }
 
