@@ -310,7 +310,6 @@ fn options(reader: &TraceReader, request: &Request<'_>) -> Options {
     // Of processes that ran already, what was before and after is the tracer's choice.
     let of_command = reader.end().filter(|_| !reader.meta().command.is_empty());
     options.traced_ns = of_command.map(|end| end.elapsed_ns);
-    options.tree_known |= request.snapshot.is_some();
     options
 }
 

@@ -8,7 +8,7 @@ use crate::result::{
     CacheUse, Caches, ChangeEffect, Changed, ChangedKind, KindPrediction, PREDICTION_FORMAT,
     PREDICTION_VERSION, Prediction, TargetPrediction, Uncertainty,
 };
-use crate::run::{Options, Predictor, Target, Traced};
+use crate::run::{Predictor, Target};
 use crate::shares::{self, Part};
 use crate::whatif::{Applied, elapsed_after};
 use crate::writeback;
@@ -23,7 +23,9 @@ struct Summed {
 }
 
 impl Summed {
-    fn of(target: &Target, options: &Options, traced: &Traced) -> Self {
+    fn of(target: &Target, predictor: &Predictor) -> Self {
+        let (options, traced) = (&predictor.options, &predictor.traced);
+        let unplaced = predictor.namespace.unplaced_share();
         let weights = target.ledger.all_weights();
         let replayed = target.replayed();
         let (alone, error) = dot(&weights, &target.vector);
@@ -42,11 +44,7 @@ impl Summed {
             elapsed_ns: replayed.elapsed_ns() + around_ns as f64 * vector.own_work,
             profile: certainty::log_error(latency_ns, error),
             in_memory: vector.machine.in_memory,
-            unplaced: if options.tree_known {
-                0.0
-            } else {
-                by_place_share
-            },
+            unplaced: by_place_share * unplaced,
             marked: marked.share,
         };
         Self {
@@ -132,7 +130,7 @@ impl Predictor {
         let mut targets = Vec::new();
         let mut entries = Vec::new();
         for (index, target) in self.targets.iter().enumerate() {
-            let summed = Summed::of(target, &self.options, &self.traced);
+            let summed = Summed::of(target, self);
             let made = self.target(index, target, &summed);
             if made.incomplete.is_none() {
                 entries.push(Entry {
@@ -243,7 +241,7 @@ impl Predictor {
         before: &Summed,
         kinds_before: &[KindPrediction],
     ) -> Changed {
-        let after = Summed::of(changed, &self.options, &self.traced);
+        let after = Summed::of(changed, self);
         let Totals {
             latency_ns,
             elapsed_ns,

@@ -3,7 +3,7 @@
 use fsage_core::metric::MetricId;
 use fsage_core::{DevId, FileId};
 use fsage_format::profile::{Environment, MetricValue, SystemProfile};
-use fsage_format::snapshot::SnapshotEntry;
+use fsage_format::snapshot::{SnapshotEntry, extent_flags};
 
 use crate::cost::{Estimate, FileSystemName, Machine, SystemVector, slowness};
 use crate::namespace::tree::Ino;
@@ -117,6 +117,7 @@ impl Namespace {
         let extents: Vec<(u64, u64, u64)> = entry
             .extents
             .iter()
+            .filter(|e| e.flags & (extent_flags::UNKNOWN | extent_flags::DELALLOC) == 0)
             .map(|e| (e.logical_bytes, e.physical_bytes, e.length_bytes))
             .collect();
         let record = FileRecord {

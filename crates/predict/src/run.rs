@@ -31,8 +31,6 @@ pub struct Options {
     pub scope: Scope,
     /// When dirty pages are written back.
     pub write_back: WriteBack,
-    /// Whether the tree before the trace is known, from a snapshot.
-    pub tree_known: bool,
     /// Processors that the trace's threads shared; `None` where nobody knows: then no pause is taken
     /// to be waiting for one.
     pub traced_cpus: Option<usize>,

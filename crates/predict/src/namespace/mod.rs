@@ -161,6 +161,7 @@ pub struct Namespace {
     /// Opens so far.
     serials: u32,
     registered: Registered<Ino>,
+    unplaced_share: f64,
 }
 
 impl Namespace {
@@ -174,6 +175,7 @@ impl Namespace {
             } else {
                 4096
             },
+            unplaced_share: 1.0,
             ..Self::default()
         };
         for root in &scope.roots {
@@ -242,8 +244,14 @@ impl Namespace {
         }
     }
 
-    /// Where a snapshot tells of no file where it lies, its files are taken to lie one after another in the order in
-    /// which they were created. Call after the last of [`Self::add`].
+    /// What share of the data in files before the trace lies nobody knows where; all of it without a snapshot.
+    pub fn unplaced_share(&self) -> f64 {
+        self.unplaced_share
+    }
+
+    /// Where a snapshot tells of no file where it lies (it was made before they were written back, or its file system
+    /// does not tell), its files are taken to lie one after another in the order in which they were created. Call after the last
+    /// of [`Self::add`].
     pub fn lay_out(&mut self) {
         let block = self.block;
         let files = self.tree.inodes().iter().zip(0..);
@@ -256,7 +264,22 @@ impl Namespace {
             let inode = self.tree.inode(Ino(ino));
             inode.is_some_and(|inode| inode.physical.is_some())
         };
-        if files.iter().any(placed) {
+        let bytes =
+            |files: &[(u64, u32, u64)]| files.iter().map(|&(_, _, size)| size as f64).sum::<f64>();
+        let (all, unknown) = (
+            bytes(&files),
+            files
+                .iter()
+                .filter(|file| !placed(file))
+                .copied()
+                .collect::<Vec<_>>(),
+        );
+        self.unplaced_share = if all > 0.0 {
+            bytes(&unknown) / all
+        } else {
+            0.0
+        };
+        if unknown.len() < files.len() {
             return;
         }
         files.sort_unstable();

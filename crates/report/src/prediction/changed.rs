@@ -43,7 +43,11 @@ pub(super) fn say(result: &Prediction, page: &mut Page) -> bool {
 fn effect(target: &TargetPrediction, after: &Changed) -> String {
     let before = target.elapsed_ns.unwrap_or_default();
     let latency = target.latency_total_ns.unwrap_or_default();
+    // Where calls change and the whole does not, threads meet differently: what that does is no more than hardly anything.
     let elapsed = match by(before, after.elapsed_ns) {
+        same if same == UNCHANGED && by(latency, after.latency_total_ns) != UNCHANGED => {
+            format!("{} hardly changes", time(before))
+        }
         same if same == UNCHANGED => format!("{} is {same}", time(before)),
         by => format!("{} becomes {} ({by})", time(before), time(after.elapsed_ns)),
     };

@@ -322,13 +322,26 @@ fn where_time_goes(target: &TargetPrediction, role: &str) -> Option<String> {
     if named < 0.995 && !parts.is_empty() {
         parts.push(format!("{:.0} % other", (1.0 - named) * 100.0));
     }
-    let mut text = format!("On {}{role}, of {}", target.name, time(alone));
-    if target.waiting_ns.abs() >= 0.005 * total {
-        text.push_str(" without waiting for other threads");
-    } else {
-        text.push_str(" in the file system");
-    }
-    Some(format!("{text}: {}.", parts.join(", ")))
+    // The total is the table's; what other threads add to calls, or spare them, no metric measures.
+    let others = match target.waiting_ns {
+        ns if ns >= 0.005 * total => format!(
+            " {} is waiting for other threads; of the other {}",
+            time(ns),
+            time(alone)
+        ),
+        ns if ns <= -0.005 * total => format!(
+            ", {} less than without other threads; of these {}",
+            time(-ns),
+            time(alone)
+        ),
+        _ => String::new(),
+    };
+    Some(format!(
+        "On {}{role}, of {} in the file system{others}: {}.",
+        target.name,
+        time(total),
+        parts.join(", ")
+    ))
 }
 
 fn family(family: &FamilyShare) -> String {
@@ -459,7 +472,9 @@ fn doubts(targets: &[&TargetPrediction]) -> Vec<String> {
                 "{what} stands on metrics that were disturbed (profile again on a quiet machine)"
             )
         }),
-        unplaced.map(|what| format!("{what} hangs on where files lie to each other (--snapshot)")),
+        unplaced.map(|what| {
+            format!("{what} hangs on where files lie to each other (--snapshot, made after `sync`)")
+        }),
         (doubtful > 0).then(|| format!("{doubtful} of {all} intervals are doubtful")),
     ];
     let mut parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -503,7 +518,7 @@ fn cautions(result: &Prediction) -> Vec<String> {
     if !unplaced.is_empty() {
         cautions.push(format!(
             "Of the time, {unplaced} hangs on where files lie to each other, which only a snapshot from \
-             before the trace tells (--snapshot)."
+             before the trace, made after `sync`, tells (--snapshot)."
         ));
     }
     cautions

@@ -398,7 +398,7 @@ fn the_answer_of_a_what_if_comes_first() {
     none.targets[0].what_if.as_mut().unwrap().elapsed_ns = before * (1.0 + 1e-6);
     let none = text(&none, 80);
     assert!(
-        none.contains("elapsed 2 s is unchanged, in the file"),
+        none.contains("elapsed 2 s hardly changes, in the file"),
         "{none}"
     );
     let two = asked(2);
