@@ -14,10 +14,14 @@ pub fn text(result: &Evaluation, details: bool, width: u16) -> String {
         page.say(format!("caution: {warning}"));
     }
     page.blank();
+    let shown = shown(result);
     if let ([target], false) = (result.targets.as_slice(), details) {
-        page.table(&one(target, &shown(result), page.width()));
+        page.table(&one(target, &shown.names, page.width()));
     } else if !result.targets.is_empty() {
-        page.table(&over_targets(result, page.width()));
+        page.table(&over_targets(result, &shown.names, page.width()));
+    }
+    if !details {
+        not_shown(&shown, &mut page);
     }
     if details {
         for target in &result.targets {
@@ -145,6 +149,7 @@ fn title(name: &str) -> String {
         Some(("cache_hits", _)) => "hits, twice the cache".into(),
         _ => match name {
             "cached" => "reads from the cache".into(),
+            "throughput" => "operations a second".into(),
             "bytes_throughput" => "bytes a second".into(),
             "sequential" => "sequential transfers".into(),
             name => name.replace('_', " "),
@@ -152,32 +157,107 @@ fn title(name: &str) -> String {
     }
 }
 
-/// The figures that the answer shows: of the counts the one that is farthest off, and all others that are judged.
-fn shown(result: &Evaluation) -> Vec<String> {
-    let all = || result.targets.iter().flat_map(|t| &t.figures);
-    let counts = all().filter(|f| f.name.starts_with("operations:"));
-    let error = |f: &EvaluatedFigure| f.error.unwrap_or(f64::INFINITY).abs();
-    let worst = counts.max_by(|a, b| {
-        let missed = |f: &EvaluatedFigure| f.within == Some(false);
-        (missed(a).cmp(&missed(b))).then(error(a).total_cmp(&error(b)))
-    });
-    let mut names: Vec<String> = worst.map(|f| f.name.clone()).into_iter().collect();
-    for figure in all().filter(|f| f.limit.is_some() && !f.name.starts_with("operations:")) {
-        if !names.contains(&figure.name) {
-            names.push(figure.name.clone());
+/// Rows of the answer's table.
+const MOST: usize = 24;
+
+/// What the answer's table shows, in the figures' order, and what of the judged figures has no row there.
+struct Shown {
+    names: Vec<String>,
+    off: usize,
+    within: usize,
+}
+
+/// A name among the figures of all targets: whether one of them is off, and how far beside its limit.
+fn judged(result: &Evaluation, name: &str) -> (bool, f64) {
+    let figures = result.targets.iter().flat_map(|t| &t.figures);
+    let figures = figures.filter(|f| f.name == name);
+    figures.fold((false, 0.0), |(off, far): (bool, f64), figure| {
+        let error = figure.error.unwrap_or(f64::INFINITY).abs();
+        // What must be equal and is not is worse than anything that may differ.
+        let beside = error / figure.limit.unwrap_or(1.0).max(1e-9);
+        (off || figure.within == Some(false), far.max(beside))
+    })
+}
+
+/// Everything that is off, the worst of it where that is more than there are rows; in the room left what is within its
+/// limits: of the counts the farthest off where none is, of the others all.
+fn shown(result: &Evaluation) -> Shown {
+    let figures = result.targets.iter().flat_map(|t| &t.figures);
+    let mut all: Vec<(&str, bool, f64)> = Vec::new();
+    for figure in figures.filter(|f| f.limit.is_some()) {
+        if !all.iter().any(|(name, ..)| *name == figure.name) {
+            let (off, far) = judged(result, &figure.name);
+            all.push((&figure.name, off, far));
         }
     }
-    names
+    let is_count = |name: &str| name.starts_with("operations:");
+    let mut worst: Vec<(&str, f64)> = all
+        .iter()
+        .filter_map(|(name, off, far)| off.then_some((*name, *far)))
+        .collect();
+    worst.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let mut names: Vec<&str> = worst.iter().map(|(name, _)| *name).collect();
+    let mut within: Vec<(&str, f64)> = all
+        .iter()
+        .filter_map(|(name, off, far)| (!off).then_some((*name, *far)))
+        .collect();
+    if names.iter().any(|name| is_count(name)) {
+        within.retain(|(name, _)| !is_count(name));
+    } else {
+        let counts = within.iter().filter(|(name, _)| is_count(name));
+        let farthest = counts.max_by(|a, b| a.1.total_cmp(&b.1)).copied();
+        within
+            .retain(|(name, _)| !is_count(name) || farthest.is_some_and(|(kept, _)| kept == *name));
+    }
+    names.extend(within.iter().map(|(name, _)| *name));
+    names.truncate(MOST);
+    let hidden = |off| {
+        let of = all
+            .iter()
+            .filter(|(name, is_off, _)| *is_off == off && !names.contains(name));
+        of.count()
+    };
+    let (off, within) = (hidden(true), hidden(false));
+    let shown = all.iter().filter(|(name, ..)| names.contains(name));
+    Shown {
+        names: shown.map(|(name, ..)| (*name).to_owned()).collect(),
+        off,
+        within,
+    }
+}
+
+/// What has no row, and where it has one.
+fn not_shown(shown: &Shown, page: &mut Page) {
+    let parts = [
+        (shown.off, "more that are off", "1 more that is off"),
+        (shown.within, "within their limits", "1 within its limit"),
+    ];
+    let parts: Vec<String> = parts
+        .into_iter()
+        .filter(|(n, ..)| *n > 0)
+        .map(|(n, many, one)| match n {
+            1 => one.to_owned(),
+            n => format!("{} {many}", count(n as u64)),
+        })
+        .collect();
+    if !parts.is_empty() {
+        page.say(format!("not shown: {} (--details)", parts.join(", ")));
+    }
 }
 
 fn value(name: &str, unit: &str, of: SideFigure) -> String {
     if is_share(name) {
         return percent(of.mean);
     }
-    match of.low.zip(of.high) {
+    let text = match of.low.zip(of.high) {
         Some((low, high)) if high > low => plus_minus(of.mean, (high - low) / 2.0, unit),
         _ if unit == "count" => count(of.mean.round() as u64),
         _ => metric(of.mean, unit),
+    };
+    if unit == "operations/s" {
+        format!("{text}/s")
+    } else {
+        text
     }
 }
 
@@ -190,6 +270,19 @@ fn difference(figure: &EvaluatedFigure) -> String {
     match figure.error {
         Some(error) => format!("{}{mark}", off(&figure.name, error)),
         None => format!("not there{mark}"),
+    }
+}
+
+/// What is allowed of a figure; of a count also a few, whatever share of it they are.
+fn tolerated(figure: &EvaluatedFigure) -> String {
+    let Some(limit) = figure.limit else {
+        return String::new();
+    };
+    let beyond = figure.error.is_none_or(|error| error.abs() > limit);
+    if beyond && figure.within == Some(true) {
+        "a few".into()
+    } else {
+        allowed(&figure.name, limit)
     }
 }
 
@@ -212,16 +305,14 @@ fn one(target: &EvaluatedTarget, names: &[String], width: u16) -> TextTable {
             value(&figure.name, &figure.unit, figure.original),
             value(&figure.name, &figure.unit, figure.model),
             difference(figure),
-            figure
-                .limit
-                .map_or_else(String::new, |limit| allowed(&figure.name, limit)),
+            tolerated(figure),
         ]);
     }
     table
 }
 
 /// How far the model is off, by figure and target.
-fn over_targets(result: &Evaluation, width: u16) -> TextTable {
+fn over_targets(result: &Evaluation, names: &[String], width: u16) -> TextTable {
     let mut columns = vec![("off by, on", Align::Left)];
     columns.extend(
         result
@@ -230,12 +321,12 @@ fn over_targets(result: &Evaluation, width: u16) -> TextTable {
             .map(|t| (t.name.as_str(), Align::Right)),
     );
     let mut table = TextTable::new(&columns, width);
-    for name in shown(result) {
+    for name in names {
         let of = |target: &EvaluatedTarget| {
-            let figure = target.figures.iter().find(|f| f.name == name);
+            let figure = target.figures.iter().find(|f| f.name == *name);
             figure.map_or_else(String::new, difference)
         };
-        let cells = std::iter::once(title(&name)).chain(result.targets.iter().map(of));
+        let cells = std::iter::once(title(name)).chain(result.targets.iter().map(of));
         table.row(cells);
     }
     table
@@ -272,4 +363,121 @@ fn all_of(target: &EvaluatedTarget, page: &mut Page) {
         ]);
     }
     page.table(&table);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(
+        name: &str,
+        unit: &str,
+        (original, model): (f64, f64),
+        limit: f64,
+    ) -> EvaluatedFigure {
+        let side = |mean| SideFigure {
+            mean,
+            low: None,
+            high: None,
+        };
+        let error = (original > 0.0).then(|| model / original - 1.0);
+        EvaluatedFigure {
+            name: name.into(),
+            unit: unit.into(),
+            original: side(original),
+            model: side(model),
+            error,
+            error_interval: None,
+            limit: Some(limit),
+            within: Some(error.is_some_and(|e| e.abs() <= limit)),
+        }
+    }
+
+    fn evaluation(targets: &[Vec<EvaluatedFigure>]) -> Evaluation {
+        let target = |(at, figures): (usize, &Vec<EvaluatedFigure>)| EvaluatedTarget {
+            name: format!("target {at}"),
+            spec: "mem:fast".into(),
+            made_cold: None,
+            figures: figures.clone(),
+            distances: Vec::new(),
+            progress_rms_distance: None,
+        };
+        let targets: Vec<EvaluatedTarget> = targets.iter().enumerate().map(target).collect();
+        let all = || targets.iter().flat_map(|t| &t.figures);
+        Evaluation {
+            model: "a.fsm".into(),
+            original: "a.fst".into(),
+            judged: all().count() as u64,
+            missed: all().filter(|f| f.within == Some(false)).count() as u64,
+            targets,
+            ..Evaluation::default()
+        }
+    }
+
+    fn rows(text: &str) -> Vec<&str> {
+        let rows = text.lines().skip_while(|l| !l.contains("───")).skip(1);
+        rows.take_while(|l| l.starts_with(' ')).collect()
+    }
+
+    #[test]
+    fn every_figure_that_is_off_has_a_row() {
+        let figures = vec![
+            figure("operations:close", "count", (100.0, 100.0), 0.01),
+            figure("operations:fdatasync", "count", (244.0, 0.0), 0.01),
+            figure("operations:fsync", "count", (0.0, 31.0), 0.01),
+            figure("operations:write", "count", (500.0, 900.0), 0.01),
+            figure("bytes_read", "B", (4096.0, 4096.0), 0.01),
+            figure(
+                "throughput",
+                "operations/s",
+                (1_091_091.0, 2_000_000.0),
+                0.05,
+            ),
+        ];
+        let result = evaluation(std::slice::from_ref(&figures));
+        let page = text(&result, false, 80);
+        let off: Vec<&str> = rows(&page)
+            .into_iter()
+            .filter(|l| l.contains('!'))
+            .collect();
+        assert_eq!(off.len(), 4, "{page}");
+        assert!(page.contains("4 of 6 figures are off"), "{page}");
+        for name in ["fdatasync", "fsync", "write", "operations a second"] {
+            assert!(off.iter().any(|l| l.contains(name)), "{name}\n{page}");
+        }
+        assert!(page.contains("1,091,091/s"), "{page}");
+        // A count that is as it should be tells nothing beside them, and is not lost without a word.
+        assert!(!page.contains("close"), "{page}");
+        assert!(
+            page.contains("not shown: 1 within its limit (--details)"),
+            "{page}"
+        );
+        assert!(text(&result, true, 80).contains("operations: close"));
+        // What is off on one target only has a row of all.
+        let good = vec![figure(
+            "operations:fdatasync",
+            "count",
+            (244.0, 244.0),
+            0.01,
+        )];
+        let page = text(&evaluation(&[good, figures]), false, 80);
+        assert_eq!(rows(&page).len(), 5, "{page}");
+    }
+
+    #[test]
+    fn of_more_figures_than_fit_the_worst_are_shown_and_the_others_counted() {
+        let kind = |n: u32| {
+            let name = format!("operations:kind{n:02}");
+            figure(&name, "count", (100.0, 110.0 + f64::from(n)), 0.01)
+        };
+        let mut figures: Vec<EvaluatedFigure> = (0..30).map(kind).collect();
+        figures.push(figure("bytes_read", "B", (1.0, 1.0), 0.01));
+        let page = text(&evaluation(&[figures]), false, 80);
+        assert_eq!(rows(&page).len(), MOST, "{page}");
+        assert!(page.contains("kind29") && page.contains("kind06") && !page.contains("kind05"));
+        assert!(
+            page.contains("not shown: 6 more that are off, 1 within its limit (--details)"),
+            "{page}"
+        );
+    }
 }

@@ -90,7 +90,11 @@ pub(super) fn judge(plan: &EvaluatePlan, runs: &Runs, failed: Vec<FailedSide>) -
         .iter()
         .filter(|(_, f)| f.within == Some(false))
         .count();
-    let worst = judged.iter().max_by(|a, b| far(a.1).total_cmp(&far(b.1)));
+    let worst = judged.iter().max_by(|a, b| {
+        // A count may be off by a few whatever share of it they are.
+        let missed = |f: &EvaluatedFigure| f.within == Some(false);
+        (missed(a.1).cmp(&missed(b.1))).then(far(a.1).total_cmp(&far(b.1)))
+    });
     let worst = worst.map(|(target, figure)| WorstFigure {
         target: target.name.clone(),
         figure: figure.name.clone(),
