@@ -1,4 +1,5 @@
-//! What threads did between their operations.
+//! What threads did between their operations: from the end of one to the start of the thread's next, or from the fork of a
+//! thread on.
 
 use fsage_core::{Op, OpFlags, OpKind, Tid};
 use rustc_hash::FxHashMap;
@@ -25,7 +26,8 @@ impl PauseSums {
         if op.kind == OpKind::Exit {
             self.ends.remove(&op.tid);
         } else if before.is_some() || self.ends.len() < MAX_THREADS {
-            self.ends.insert(op.tid, op.end_ns());
+            let end = before.map_or(op.end_ns(), |before| before.max(op.end_ns()));
+            self.ends.insert(op.tid, end);
         }
         let child = op.result.value().and_then(|v| u32::try_from(v).ok());
         if let Some(child) = child.filter(|_| op.kind == OpKind::Fork)
@@ -34,19 +36,26 @@ impl PauseSums {
             self.ends.insert(Tid(child), op.end_ns());
         }
         let sums = self.sums.get_or_insert_default();
+        // What a thread did before its first operation began before the stream, or nobody knows when.
+        let Some(before) = before else {
+            return;
+        };
         let pause = &op.pause;
-        sums.ready_ns = sums.ready_ns.saturating_add(pause.ready_ns);
-        sums.asleep_ns = sums.asleep_ns.saturating_add(pause.asleep_ns);
-        sums.waited_ns = sums.waited_ns.saturating_add(pause.waited_ns);
-        let away = [
-            pause.ready_ns,
-            pause.asleep_ns,
-            pause.waited_ns,
-            op.record.held_back_ns(),
-        ];
-        let away = away.into_iter().fold(0, u64::saturating_add);
-        let whole = before.map_or(0, |end| op.start_ns.saturating_sub(end));
-        sums.worked_ns = sums.worked_ns.saturating_add(whole.saturating_sub(away));
+        let mut left = op.start_ns.saturating_sub(before);
+        let mut part = |ns: u64| {
+            let part = ns.min(left);
+            left -= part;
+            part
+        };
+        part(op.record.held_back_ns());
+        for (sum, ns) in [
+            (&mut sums.ready_ns, pause.ready_ns),
+            (&mut sums.asleep_ns, pause.asleep_ns),
+            (&mut sums.waited_ns, pause.waited_ns),
+        ] {
+            *sum = sum.saturating_add(part(ns));
+        }
+        sums.worked_ns = sums.worked_ns.saturating_add(left);
     }
 
     pub(super) fn finish(self) -> Option<Pauses> {
