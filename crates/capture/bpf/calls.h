@@ -94,6 +94,7 @@ const volatile struct call calls[CALLS] = {
 	[155] = NAME(2, .path2 = 1),                                 /* pivot_root */
 	[161] = NAME(1),                                             /* chroot */
 	[162] = CALL(0),                                             /* sync */
+	[165] = CALL(5),                                             /* mount */
 	[187] = FD(3),                                               /* readahead */
 	[188] = NAME(5, .path2 = 1),                                 /* setxattr */
 	[189] = NAME(5, .path2 = 1),                                 /* lsetxattr */
@@ -137,6 +138,7 @@ const volatile struct call calls[CALLS] = {
 	[327] = FD(6, .io = IO_READ_AT, .extra = EXTRA_IOVEC),       /* preadv2 */
 	[328] = FD(6, .io = IO_WRITE_AT, .extra = EXTRA_IOVEC),      /* pwritev2 */
 	[332] = AT(5, .fd = 0, .statx = 4),                          /* statx */
+	[429] = CALL(5),                                             /* move_mount */
 	[436] = CALL(3),                                             /* close_range */
 	[437] = AT(4, .opens = 1, .extra = EXTRA_HOW),               /* openat2 */
 	[439] = AT(4),                                               /* faccessat2 */

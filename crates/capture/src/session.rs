@@ -202,6 +202,9 @@ pub struct CaptureSummary {
     pub left_out: u64,
     /// Operations handed on without the name of their file or directory, because it was lost.
     pub nameless: u64,
+    /// How often a directory was mounted at a second place, or moved, by what was traced: names there lead to files that
+    /// have others, and are not known to be below the directories asked for.
+    pub mounted_again: u64,
     /// Calls that were kept from returning, so that nothing is lost. Their latencies do not hold
     /// it; the pauses between operations do.
     pub held_back: HeldBack,
@@ -300,6 +303,7 @@ pub fn capture(
         lost_32_bit: assembler.lost_32_bit(),
         left_out: assembler.left_out(),
         nameless: assembler.nameless(),
+        mounted_again: assembler.mounted_again(),
         held_back,
         late: assembler.late(),
         exit_status,

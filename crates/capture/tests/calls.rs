@@ -142,6 +142,29 @@ fn paths_below_a_root_of_its_own_are_everybodys() {
 }
 
 #[test]
+fn second_places_of_directories_are_counted() {
+    if !rustix::process::geteuid().is_root() {
+        fsage_testing::not_run(format_args!("needs root: mount(2)"));
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let work = dir.path().canonicalize().unwrap();
+    let script = "mkdir a b; mount --bind a b; echo x >b/f; umount b";
+    for method in [Method::Ebpf, Method::Ptrace] {
+        if matches!(method, Method::Ebpf) && !can_trace() {
+            continue;
+        }
+        let mut request = command(&["unshare", "-m", "sh", "-c", script], &work);
+        request.method = method;
+        let (_, summary) = run(&request);
+        assert_eq!(summary.mounted_again, 1, "{method:?}: {summary:?}");
+        for made in ["a", "b"] {
+            std::fs::remove_dir_all(work.join(made)).unwrap();
+        }
+    }
+}
+
+#[test]
 fn every_call_is_recorded_with_its_arguments() {
     if !can_trace() {
         return;

@@ -73,6 +73,7 @@ pub struct Assembler {
     lost_32_bit: u64,
     left_out: u64,
     nameless: u64,
+    mounted_again: u64,
     end_ns: u64,
 }
 
@@ -104,6 +105,7 @@ impl Assembler {
             lost_32_bit: 0,
             left_out: 0,
             nameless: 0,
+            mounted_again: 0,
             end_ns: 0,
         })
     }
@@ -194,6 +196,11 @@ impl Assembler {
     /// Operations handed on without the name that a lost event would have told.
     pub fn nameless(&self) -> u64 {
         self.nameless
+    }
+
+    /// How often a directory was mounted at a second place, or moved: names there lead to files that have others.
+    pub fn mounted_again(&self) -> u64 {
+        self.mounted_again
     }
 
     /// Of these, calls of 32-bit programs.

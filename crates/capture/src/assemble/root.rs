@@ -3,6 +3,8 @@
 //! A trace has everybody's paths: what `/etc/passwd` means to a process whose root is `/srv/new` is
 //! `/srv/new/etc/passwd` in it. So a package manager that installs below a root of its own, or a build in a tree of
 //! its own, is traced, filtered, predicted and replayed by the same rules as all others.
+//!
+//! Directories that are mounted a second time are no names of the first: that it happened is counted.
 
 use std::rc::Rc;
 
@@ -49,9 +51,13 @@ impl Assembler {
 
     /// Whether the call was one of those that change what absolute paths start from. They are no operations.
     pub(super) fn root_call(&mut self, nr: libc::c_long, call: &RawCall) -> bool {
-        if !matches!(nr, libc::SYS_chroot | libc::SYS_pivot_root) {
-            return false;
-        }
+        let again = match nr {
+            libc::SYS_chroot | libc::SYS_pivot_root => false,
+            libc::SYS_mount => call.args[3] & (libc::MS_BIND | libc::MS_MOVE) != 0,
+            libc::SYS_move_mount => true,
+            _ => return false,
+        };
+        self.mounted_again += u64::from(again && call.result == 0);
         let Some(path) = call.path.as_deref().filter(|_| call.result == 0) else {
             return true;
         };

@@ -261,6 +261,8 @@ pub(super) static CALLS: &[Call] = &[
     Call::on_path(libc::SYS_chdir),
     Call::on_path(libc::SYS_chroot),
     Call::on_path(libc::SYS_pivot_root).path2(1),
+    Call::new(libc::SYS_mount),
+    Call::new(libc::SYS_move_mount),
     // Programs.
     Call::on_path(libc::SYS_execve).path_at_entry(),
     Call::at(libc::SYS_execveat).path_at_entry(),

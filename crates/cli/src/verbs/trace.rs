@@ -52,6 +52,13 @@ pub fn run(mut args: TraceArgs) -> Result<Exit> {
         out::document(&to_json(&output, &traced, &begun))?;
     }
     tell(&asked, &traced, is_command);
+    if summary.mounted_again > 0 && !request.under.is_empty() {
+        ui::line(&format!(
+            "directories were mounted at second places ({}x): what was named by way of these is not known to be below \
+             --under and may be missing",
+            units::count(summary.mounted_again)
+        ));
+    }
     Ok(match summary.exit_status {
         Some(status) => Exit::Status(u8::try_from(status).unwrap_or(1)),
         None if stop.load(Ordering::Relaxed) && is_command => Exit::Interrupted,
@@ -138,6 +145,7 @@ fn to_json(output: &Path, traced: &Traced, begun: &Begun) -> TraceSummary {
         lost_32_bit: summary.lost_32_bit,
         operations_left_out: summary.left_out,
         operations_nameless: summary.nameless,
+        mounted_again: summary.mounted_again,
         throttled_ns: summary.held_back.total_ns,
         throttled_calls: summary.held_back.calls,
         late: summary.late,

@@ -36,6 +36,9 @@ pub struct TraceSummary {
     pub operations_left_out: u64,
     /// Operations in the trace without the name of their file or directory, because it was lost.
     pub operations_nameless: u64,
+    /// How often what was traced mounted a directory at a second place, or moved it: with `--under`, files that are
+    /// named by way of it may be missing.
+    pub mounted_again: u64,
     /// For how long calls were kept from returning so that nothing is lost, summed over all
     /// threads, ns; it is in the pauses between operations.
     pub throttled_ns: u64,
