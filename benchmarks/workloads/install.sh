@@ -5,7 +5,8 @@ set -euo pipefail
 packages=(xfsprogs btrfs-progs fuse3 gcc make libc6-dev autoconf automake cmake ninja-build git python3
     python3-pip python3-setuptools python3-wheel zip unzip rsync tar gzip postgresql postgresql-contrib
     mariadb-server sysbench sqlite3 python3-plyvel nginx-light curl ripgrep fio dpkg borgbackup
-    netpbm cpio squashfs-tools procmail rpm groff-base redis-server bonnie++ restic python3-lmdb)
+    netpbm cpio squashfs-tools procmail rpm groff-base redis-server bonnie++ restic python3-lmdb
+    fsmark rocksdb-tools mercurial subversion ccache qemu-utils 7zip notmuch etcd-server etcd-client fossil)
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
