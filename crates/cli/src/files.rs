@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use fsage_core::{OpSink, OpSource};
+use fsage_experiment::engine::record_path;
 use fsage_experiment::measured::Sealed;
 use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{TraceEnd, TraceReader};
@@ -95,7 +96,8 @@ pub fn no_stream(option: &str, path: Option<&Path>) -> Result<(), UsageError> {
     }
 }
 
-/// No result may take the place of what it is made from.
+/// No result may take the place of what it is made from. What a target is made from,
+/// [`fsage_core::TargetSpec::uses`] tells.
 pub fn apart<'a>(
     reads: impl IntoIterator<Item = &'a Path>,
     writes: impl IntoIterator<Item = &'a Path>,
@@ -114,6 +116,23 @@ pub fn apart<'a>(
         }
     }
     Ok(())
+}
+
+/// The same for the results in a directory: the runs, and what is made of them under the name `result`.
+pub fn apart_from_results(
+    reads: impl IntoIterator<Item = PathBuf>,
+    dir: Option<&Path>,
+    result: &str,
+) -> Result<(), UsageError> {
+    let Some(dir) = dir else {
+        return Ok(());
+    };
+    let reads: Vec<_> = reads.into_iter().collect();
+    let writes = [dir.join(result), record_path(dir)];
+    apart(
+        reads.iter().map(PathBuf::as_path),
+        writes.iter().map(PathBuf::as_path),
+    )
 }
 
 /// Where a file is or will be, by whatever name.

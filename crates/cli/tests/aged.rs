@@ -197,6 +197,35 @@ fn aged_targets_are_run_profiled_predicted_replayed_and_validated() {
 }
 
 #[test]
+fn no_result_takes_the_place_of_the_image_of_its_target() {
+    let Some((temp, _)) = aged() else {
+        return;
+    };
+    let dir = temp.path();
+    run(dir, &["run", POSTMARK, "mem:fast", "--trace", "t.fst"]).exits(0);
+    std::os::unix::fs::symlink("aged.fsi", dir.join("link")).unwrap();
+    let image = std::fs::read(dir.join("aged.fsi")).unwrap();
+    let slowed = "slow:read=2:aged:aged.fsi";
+    let lines: [&[&str]; 8] = [
+        &["run", POSTMARK, "aged:aged.fsi", "-o", "aged.fsi"],
+        &["run", POSTMARK, "aged:link", "--trace", "aged.fsi"],
+        &["profile", "aged:aged.fsi", "--quick", "-o", "link"],
+        &["profile", slowed, "--quick", "-o", "aged.fsi"],
+        &["replay", "t.fst", "aged:aged.fsi", "-o", "aged.fsi"],
+        &["replay", "t.fst", slowed, "--trace", "aged.fsi"],
+        &["layout", "aged:aged.fsi", "--svg", "aged.fsi"],
+        &["layout", "aged.fsi", "--svg", "link"],
+    ];
+    for line in lines {
+        run(dir, line).fails(2, &["would be read and written over"]);
+        assert!(
+            std::fs::read(dir.join("aged.fsi")).unwrap() == image,
+            "{line:?}"
+        );
+    }
+}
+
+#[test]
 fn files_have_the_times_of_the_workload_and_hot_ones_are_found_by_them() {
     let Some((temp, _)) = aged() else {
         return;

@@ -320,13 +320,16 @@ fn no_result_takes_the_place_of_what_it_is_made_from() {
     std::os::unix::fs::symlink("i.fst", dir.join("link")).unwrap();
     let ours = ["age", "generate", "--from-snapshots", "nights", "-o"];
     let short = ["s.toml", "--short-lived", "s.toml"];
-    let lines: [&[&str]; 13] = [
+    let lines: [&[&str]; 16] = [
         &[&ours[..], &["nights/1.fss"]].concat(),
         &[&ours[..], &short].concat(),
         &["predict", "i.fst", "--on", "p.fsp", "--annotate", "p.fsp"],
         &["predict", "i.fst", "--on", "a=p.fsp", "--annotate", "p.fsp"],
         &["predict", "i.fst", "--on", "p.fsp", "--annotate", "link"],
         &["anonymize", "i.fst", "--key-file", "key", "-o", "./key"],
+        &["anonymize", "i.fst", "--key-file", "key", "-o", "i.fst"],
+        &["anonymize", "i.fst", "--key-file", "key", "-o", "link"],
+        &["layout", "w.wml", "--svg", "w.wml"],
         &["replay", "i.fst", "mem:fast", "-o", "i.fst"],
         &["replay", "i.fst", "mem:fast", "--trace", "link"],
         &["export", "i.fst", "--to", "csv", "-o", "i.fst"],
@@ -341,9 +344,68 @@ fn no_result_takes_the_place_of_what_it_is_made_from() {
             assert!(std::fs::read(dir.join(name)).unwrap() == bytes, "{line:?}");
         }
     }
-    let key = ["anonymize", "i.fst", "--key-file", "key", "-o", "i.fst"];
-    run(dir, key).exits(0);
-    run(dir, ["show", "i.fst"]).exits(0);
+}
+
+#[test]
+fn no_result_takes_the_place_of_what_its_target_is_made_from() {
+    let dir = temp();
+    let dir = dir.path();
+    small_trace(dir);
+    let truth = include_str!("../../mem/truths/fast.toml");
+    std::fs::write(dir.join("m.toml"), truth).unwrap();
+    let model = run(dir, ["disk", "show", "hdd-7200", "--toml"]).exits(0);
+    std::fs::write(dir.join("d.toml"), model.stdout).unwrap();
+    let aging = "age generate --profile home-2001 --size 64M --fill 50% --days 1 -o w.fst";
+    run(dir, aging.split(' ')).exits(0);
+    std::os::unix::fs::symlink("m.toml", dir.join("link.toml")).unwrap();
+    std::fs::create_dir(dir.join("kept")).unwrap();
+    for name in ["validation.json", "evaluation.json", "runs.jsonl"] {
+        std::fs::write(dir.join("kept").join(name), truth).unwrap();
+    }
+    let inputs = |dir: &Path| {
+        let names = ["m.toml", "d.toml", "w.fst", "small.fst"];
+        names.map(|name| std::fs::read(dir.join(name)).unwrap())
+    };
+    let before = inputs(dir);
+    let on_disk = "scratch:ext4,size=32M,on=disk:d.toml";
+    let first_use = "aged:w.fst,on=scratch:ext4,size=64M,on=disk:d.toml";
+    let small = "postmark:files=5,transactions=5";
+    for (target, written) in [
+        ("mem:m.toml", "m.toml"),
+        ("mem:m.toml", "link.toml"),
+        ("mem:link.toml", "m.toml"),
+        ("named=mem:./m.toml", "m.toml"),
+        (on_disk, "d.toml"),
+        (first_use, "w.fst"),
+        (first_use, "d.toml"),
+        (&format!("slow:read=2:{on_disk}"), "d.toml"),
+        (&format!("slow:none:{first_use}"), "w.fst"),
+    ] {
+        let mut lines = vec![
+            vec!["run", small, target, "-o", written],
+            vec!["run", small, target, "--trace", written],
+            vec!["profile", target, "--quick", "-o", written],
+            vec!["replay", "small.fst", target, "-o", written],
+            vec!["replay", "small.fst", target, "--trace", written],
+        ];
+        if !target.contains("mem:") {
+            lines.push(vec!["layout", target, "--svg", written]);
+        }
+        for line in lines {
+            run(dir, &line).fails(2, &[written, "would be read and written over"]);
+            assert!(inputs(dir) == before, "{line:?}");
+        }
+    }
+    run(dir, ["model", "fit", "small.fst", "-o", "m.fsm"]).exits(0);
+    let validate = "validate --workload postmark -o kept --target";
+    let evaluate = "model evaluate m.fsm --workload postmark -o kept --on";
+    for (line, own) in [(validate, "validation.json"), (evaluate, "evaluation.json")] {
+        for name in [own, "runs.jsonl"] {
+            let target = format!("mem:kept/{name}");
+            let line = line.split(' ').chain([&*target]);
+            run(dir, line).fails(2, &[name, "would be read and written over"]);
+        }
+    }
 }
 
 /// Whether a process has a handler of SIGINT.

@@ -129,7 +129,8 @@ pub trait TargetSpec: fmt::Debug + fmt::Display + Send + Sync {
         true
     }
 
-    /// The files and directories of this machine that it uses.
+    /// The files and directories of this machine that it uses, those of what it lies on too. A stranger's plan must be
+    /// allowed them, and no result may take the place of such a file.
     fn uses(&self) -> Vec<PathBuf> {
         Vec::new()
     }

@@ -20,8 +20,8 @@ use crate::{out, ui};
 
 pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
     let output = out::file(&args.output, args.json, &AtomicBool::new(false))?;
-    // In place is safe: what stands there stays until all is written.
-    apart([&*args.key_file], [&*output])?;
+    // Names that are hidden cannot be had back.
+    apart([&*args.file, &*args.key_file], [&*output])?;
     let kind = fsage_format::sniff(&args.file)?;
     let key = Anonymizer::from_key_file(&args.key_file, args.keep_extensions)?;
     let (content, (rows, whole)) = match kind {

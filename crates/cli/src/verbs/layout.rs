@@ -102,9 +102,9 @@ fn check(args: &LayoutArgs, places: &[Place], against: &[Place]) -> Result<()> {
     }
     if let Some(svg) = &args.svg {
         no_stream("--svg", Some(svg))?;
-        let reads = places.iter().filter_map(meta).map(|(path, _)| path);
-        let others = args.against.iter().map(PathBuf::as_path);
-        apart(reads.chain(others), [svg.as_path()])?;
+        let mut reads: Vec<PathBuf> = places.iter().flat_map(reads).collect();
+        reads.extend_from_slice(&args.against);
+        apart(reads.iter().map(PathBuf::as_path), [svg.as_path()])?;
         writable(svg)?;
     }
     Ok(())
@@ -134,6 +134,14 @@ fn place(target: &str) -> Result<Place> {
 fn snapshot(path: &Path) -> Result<Place> {
     let reader = Box::new(open_snapshot(path)?);
     Ok(Place::Snapshot(path.to_owned(), reader))
+}
+
+/// The files that are looked at, or into.
+fn reads(place: &Place) -> Vec<PathBuf> {
+    match place {
+        Place::Snapshot(path, _) | Place::Tree(path) => vec![path.clone()],
+        Place::Target(spec) => spec.uses(),
+    }
 }
 
 fn meta(place: &Place) -> Option<(&Path, &SnapshotMeta)> {

@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::args::{ColdArg, ProfileArgs};
 use crate::exit::{Exit, UsageError};
-use crate::files::writable;
+use crate::files::{apart, writable};
 use crate::{out, ui};
 
 /// Says where a result went that was not to take the place of a better one.
@@ -52,6 +52,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     request.wanted(spec.has_virtual_time())?;
     let (file, json) = out::places(Some(output), args.json);
     if let Some(file) = file {
+        apart(spec.uses().iter().map(PathBuf::as_path), [file])?;
         writable(file)?;
     }
     if spec.wants_isolation() {

@@ -1,6 +1,7 @@
 //! `fsage replay`.
 
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use anyhow::Result;
 use fsage_exec::replay::{BuildError, Order, Pace};
@@ -40,11 +41,13 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
         measured: args.measured.clone(),
         figures: None,
     };
-    isolate_for([&request.target])?;
     let (output, json) = out::places(args.output.as_deref(), args.json);
     let measured = args.measured.as_deref();
+    let uses = request.target.uses();
     let reads = args.snapshot.as_deref().into_iter().chain([&*args.trace]);
+    let reads = reads.chain(uses.iter().map(PathBuf::as_path));
     apart(reads, output.into_iter().chain(measured))?;
+    isolate_for([&request.target])?;
     // An open may wait, of a pipe without a writer: until there is something to undo, a signal just ends it.
     let reader = open_whole_trace(&args.trace, args.allow_lossy)?;
     if let Some(path) = &args.snapshot {

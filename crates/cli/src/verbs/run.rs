@@ -20,7 +20,9 @@ use crate::{generated, out, ui};
 
 pub fn run(args: &RunArgs) -> Result<Exit> {
     let request = request(args)?;
-    let reads = generated::reads(&request.spec);
+    let target = args.target.as_deref().map(target::parse).transpose()?;
+    let mut reads = generated::reads(&request.spec);
+    reads.extend(target.iter().flat_map(|spec| spec.uses()));
     let writes = [&args.output, &args.trace, &args.to_trace];
     apart(
         reads.iter().map(PathBuf::as_path),
@@ -31,10 +33,9 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
         let stop = signals::install()?;
         return to_trace(path, args, &request, &stop);
     }
-    let Some(target) = &args.target else {
+    let Some(target) = target else {
         return Err(UsageError("expected a target, or --to-trace OUT".into()).into());
     };
-    let target = target::parse(target)?;
     let (output, json) = out::places(args.output.as_deref(), args.json);
     let trace = args.trace.as_deref();
     outputs(output, trace)?;

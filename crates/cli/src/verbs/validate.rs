@@ -14,13 +14,14 @@ use fsage_experiment::target;
 use fsage_experiment::validate::again::again;
 use fsage_experiment::validate::plan::{Part, ValidatePlan};
 use fsage_experiment::validate::run::run as carry_out;
-use fsage_format::result::validation::Validation;
+use fsage_format::result::validation::{VALIDATION_FILE, Validation};
 use fsage_host::signals;
 use fsage_report::validation;
 
 use super::{refuse_unless_allowed, results_dir, with_bar};
 use crate::args::ValidateArgs;
 use crate::exit::{Exit, UsageError};
+use crate::files::apart_from_results;
 use crate::{out, ui};
 
 pub fn run(args: &ValidateArgs) -> Result<Exit> {
@@ -43,6 +44,10 @@ pub fn run(args: &ValidateArgs) -> Result<Exit> {
     let targets = || plan.targets.iter().enumerate();
     let of_part = || targets().filter_map(|(t, its)| plan.part.has_target(t).then_some(&its.spec));
     of_part().try_for_each(|spec| spec.check())?;
+    let reads = of_part()
+        .flat_map(|spec| spec.uses())
+        .chain(args.plan.clone());
+    apart_from_results(reads, args.output.as_deref(), VALIDATION_FILE)?;
     isolate_for(of_part())?;
     let stop = signals::install()?;
     super::prepare(of_part(), &stop)?;

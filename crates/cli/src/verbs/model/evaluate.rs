@@ -18,7 +18,7 @@ use fsage_report::evaluation;
 
 use crate::args::{CachesArg, ModelEvaluateArgs, PaceArg};
 use crate::exit::{Exit, UsageError};
-use crate::files::{open_whole_snapshot, open_whole_trace};
+use crate::files::{apart_from_results, open_whole_snapshot, open_whole_trace};
 use crate::verbs::validate::{child, isolate_for};
 use crate::verbs::{prepare, results_dir, with_bar};
 use crate::{out, ui};
@@ -32,6 +32,8 @@ pub fn run(args: &ModelEvaluateArgs) -> Result<Exit> {
     plan.check()?;
     let targets = || plan.targets.iter().map(|target| &target.spec);
     targets().try_for_each(|spec: &Arc<dyn TargetSpec>| spec.check())?;
+    let reads = targets().flat_map(|spec: &Arc<dyn TargetSpec>| spec.uses());
+    apart_from_results(reads, args.output.as_deref(), RESULT)?;
     isolate_for(targets())?;
     if let Original::Trace { path, snapshot } = &plan.original {
         // Each run reads them anew; what they lack is said once.
