@@ -9,6 +9,7 @@ mod cleanup;
 mod disk;
 mod layout;
 mod layout_score;
+mod line;
 mod model;
 mod run;
 mod slowfs;

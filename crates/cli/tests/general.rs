@@ -13,6 +13,8 @@
 
 use crate::common;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -178,6 +180,43 @@ fn a_mistake_in_a_number_or_a_missing_plan_says_what_is_expected() {
     std::fs::create_dir(dir.path().join("nothing")).unwrap();
     let ran = run(dir.path(), ["snapshot", "nothing", "-o", "n.fss"]).exits(0);
     assert!(ran.stderr.contains(", 0 extents in "), "{}", ran.stderr);
+}
+
+#[test]
+fn help_of_help_is_the_general_page() {
+    let dir = temp();
+    let page = run(dir.path(), ["help"]).exits(0).text();
+    for flag in ["--help", "-h"] {
+        let same = run(dir.path(), ["help", flag]).exits(0);
+        assert_eq!(same.text(), page);
+        assert!(same.stderr.is_empty(), "{}", same.stderr);
+    }
+    let said = run(dir.path(), ["help", "nosuch", "--help"])
+        .exits(2)
+        .stderr;
+    assert!(said.contains("'nosuch'"), "{said}");
+}
+
+#[test]
+fn a_name_that_is_no_text_is_named_with_the_ways_out() {
+    let dir = temp();
+    let target = OsStr::from_bytes(b"b\xff");
+    std::fs::create_dir(dir.path().join(target)).unwrap();
+    let small = "postmark:files=5,transactions=5";
+    let lines: [&[&OsStr]; 3] = [
+        &["run".as_ref(), small.as_ref(), target],
+        &["profile".as_ref(), target, "-o".as_ref(), "p.fsp".as_ref()],
+        &["layout".as_ref(), target],
+    ];
+    for line in lines {
+        let said = run(dir.path(), line).exits(2).stderr;
+        for word in ["'b\\xff' is not UTF-8", "a symbolic link", "and call it ."] {
+            assert!(said.contains(word), "{line:?}: {said}");
+        }
+    }
+    std::os::unix::fs::symlink(target, dir.path().join("link")).unwrap();
+    run(dir.path(), ["run", small, "link"]).exits(0);
+    run(&dir.path().join(target), ["layout", "."]).exits(0);
 }
 
 #[test]
