@@ -131,3 +131,38 @@ fn a_killed_experiment_gives_the_same_runs() {
     assert_eq!(resumed["plan_digest"], whole["plan_digest"]);
     assert!(!mounted_below(dir.path()));
 }
+
+/// Killed between the first two lines, it asked for its plan again.
+#[test]
+fn an_experiment_goes_on_without_its_plan_as_soon_as_it_has_a_record() {
+    let dir = temp_in_memory();
+    let (kept, line) = (dir.path().join("kept"), ["bench", "--runs", "2"]);
+    let record = kept.join("runs.jsonl");
+    let resume = ["--resume", "-o", "kept", "--json"];
+    for _ in 0..3 {
+        let command = ["--cache", "as found", "-o", "kept", "--", "sleep 0.2"];
+        let mut running = start(fsage().current_dir(dir.path()).args(line).args(command));
+        // At once: it is not whole for long.
+        let first = loop {
+            match std::fs::read_to_string(&record) {
+                Ok(text) => break text,
+                Err(_) => assert!(!running.has_ended()),
+            }
+        };
+        running.ended_by(Signal::KILL, || ());
+        assert!(first.contains("\"entry\":\"begin\""), "{first}");
+        let result = bench(dir.path(), &resume).exits(0).json();
+        let only = &result["configurations"][0];
+        assert_eq!(only["runs"].as_array().unwrap().len(), 2, "{only}");
+        std::fs::remove_dir_all(&kept).unwrap();
+    }
+    // What an earlier release left that was killed there, or nothing yet.
+    std::fs::create_dir(&kept).unwrap();
+    bench(dir.path(), &resume).fails(2, &["kept", "nothing was measured there yet"]);
+    let head = "{\"format\":\"fsage run record\",\"version\":1,\"kind\":\"bench\"}\n";
+    std::fs::write(&record, head).unwrap();
+    bench(dir.path(), &resume).fails(2, &["kept", "nothing was measured there yet"]);
+    let command = ["--cache", "as found", "-o", "kept", "--", "true"];
+    run(dir.path(), line.iter().chain(&command)).exits(0);
+    bench(dir.path(), &resume).exits(0);
+}

@@ -369,6 +369,42 @@ fn two_do_not_share_a_directory() {
     running.ended_by(Signal::TERM, || ());
 }
 
+/// The result took the place of a plan that was called so, and of whatever else lay there.
+#[test]
+fn what_is_no_result_of_fsage_is_not_written_over() {
+    let dir = temp_in_memory();
+    let text = "runs = 1\ncache = ['as found']\n[[target]]\nname = 't'\nspec = '.'\n\
+                [[workload]]\nname = 'w'\nspec = 'cmd: true'\n";
+    let kept = dir.path().join("kept");
+    std::fs::create_dir(&kept).unwrap();
+    let there = |name: &str| std::fs::read_to_string(kept.join(name)).unwrap();
+    for name in ["experiment.json", "runs.jsonl"] {
+        let own = format!("kept/{name}");
+        std::fs::write(kept.join(name), text).unwrap();
+        std::fs::hard_link(kept.join(name), dir.path().join("also")).unwrap();
+        for plan in [own.as_str(), "also"] {
+            let both = [&format!("{plan} and -o kept"), &*own, "written over"];
+            bench(dir.path(), &[plan, "-o", "kept"]).fails(2, &both);
+        }
+        assert_eq!(there(name), text);
+        std::fs::remove_file(dir.path().join("also")).unwrap();
+        std::fs::remove_file(kept.join(name)).unwrap();
+    }
+    plan(dir.path(), text);
+    let line = ["plan.toml", "-o", "kept"];
+    for others in ["my notes\n", "{\"format\":\"mine\"}", ""] {
+        std::fs::write(kept.join("experiment.json"), others).unwrap();
+        bench(dir.path(), &line).fails(1, &["kept/experiment.json", "written over"]);
+        assert_eq!(there("experiment.json"), others);
+        assert_eq!(common::names(&kept), ["experiment.json"], "nothing began");
+    }
+    std::fs::remove_file(kept.join("experiment.json")).unwrap();
+    bench(dir.path(), &line).exits(0);
+    // Its own it makes again.
+    std::fs::remove_file(kept.join("runs.jsonl")).unwrap();
+    bench(dir.path(), &line).exits(0);
+}
+
 /// A command that never ends, with a child, a child of that, and one in a session of its own: each writes its
 /// number to the file that stands for `$0`.
 const FOREVER: &str = "say() { echo $$ >> $0; }; say; \

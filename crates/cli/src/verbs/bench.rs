@@ -6,10 +6,11 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result};
 use fsage_experiment::bench::kept::{self, Options, plan_of};
 use fsage_experiment::bench::run::{Order, run as carry_out};
+use fsage_experiment::engine::record_path;
 use fsage_experiment::plan::allow::Wanted;
 use fsage_experiment::plan::{BenchPlan, CommandPlan, PlanError};
 use fsage_experiment::running::direct;
-use fsage_format::result::experiment::Experiment;
+use fsage_format::result::experiment::{EXPERIMENT_FILE, Experiment};
 use fsage_host::signals;
 use fsage_report::experiment;
 
@@ -17,10 +18,12 @@ use super::validate::isolate_for;
 use super::{refuse_unless_allowed, results_dir, with_bar};
 use crate::args::BenchArgs;
 use crate::exit::{Exit, UsageError};
+use crate::files::apart;
 use crate::{out, ui};
 
 pub fn run(args: &BenchArgs) -> Result<Exit> {
     out::directory(args.output.as_deref())?;
+    spare_plan(args)?;
     let (plan, options) = planned(args)?;
     isolate_for(plan.subjects.iter().map(|s| &s.target.spec))?;
     let stop = signals::install()?;
@@ -44,6 +47,18 @@ pub fn run(args: &BenchArgs) -> Result<Exit> {
         None => ui::note(&format!("kept in {}", dir.display())),
     }
     Ok(exit(&result, plan.keep_going, &stop))
+}
+
+/// No result may take the place of the plan.
+fn spare_plan(args: &BenchArgs) -> Result<(), UsageError> {
+    let (Some(plan), Some(dir)) = (&args.plan, &args.output) else {
+        return Ok(());
+    };
+    let results = [dir.join(EXPERIMENT_FILE), record_path(dir)];
+    apart([&**plan], results.iter().map(PathBuf::as_path)).map_err(|UsageError(why)| {
+        let (plan, dir) = (plan.display(), dir.display());
+        UsageError(format!("the plan is {plan} and -o {dir}: {why}"))
+    })
 }
 
 fn exit(result: &Experiment, keep_going: bool, stop: &AtomicBool) -> Exit {
@@ -72,7 +87,7 @@ fn planned(args: &BenchArgs) -> Result<(BenchPlan, Options)> {
     {
         let Some(begin) = kept::found(dir)?.begin else {
             let nothing = format!(
-                "{} holds no experiment to go on with; expected a plan",
+                "{} holds no experiment to go on with: nothing was measured there yet; expected a plan",
                 dir.display()
             );
             return Err(UsageError(nothing).into());

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fsage_core::Clock;
-use fsage_format::FormatError;
-use fsage_format::record::write_whole;
+use fsage_format::record::{RecordWriter, write_whole};
 use fsage_format::result::environment::MachineRecord;
 use fsage_format::result::experiment::{
     EXPERIMENT_FILE, Experiment, FailedRun, StepTime, StopReason,
 };
+use fsage_format::{FileKind, FormatError, sniff};
 use fsage_host::{MonotonicClock, environment, machine};
 
 use super::BenchError;
@@ -55,6 +55,8 @@ pub fn run(
     check_workloads(plan)?;
     let dir = order.dir;
     let results = Results::open(dir, KIND)?;
+    let result_file = dir.join(EXPERIMENT_FILE);
+    replaceable(&result_file)?;
     let mut kept = if order.resume {
         found(dir)?
     } else {
@@ -66,7 +68,6 @@ pub fn run(
             one.forgiven = one.failed.len() as u32;
         }
     }
-    let mut record = results.record()?;
     let mut making = Experimenting {
         plan,
         kept,
@@ -77,10 +78,7 @@ pub fn run(
     if measures {
         making.sources = sources(plan, dir, &making.kept, order.stop)?;
     }
-    if let Some(entry) = begin(plan, order, &making.kept, measures) {
-        record.append(&entry)?;
-        making.take(entry)?;
-    }
+    let mut record = begun(&results, &mut making, order, measures)?;
     let wanted = plan.one_cpu && !all_virtual(plan);
     let how = How {
         seed: plan.seed,
@@ -102,8 +100,26 @@ pub fn run(
     // long.
     let text = serde_json::to_vec(&result)
         .map_err(|e| BenchError::Plan(format!("write the result as JSON: {e}")))?;
-    write_whole(&dir.join(EXPERIMENT_FILE), &text)?;
+    write_whole(&result_file, &text)?;
     Ok(result)
+}
+
+/// Fails if what stands where the result will be is no result: it would be lost.
+fn replaceable(file: &Path) -> Result<(), FormatError> {
+    if file.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let found = match sniff(file) {
+        Ok(FileKind::Experiment) => return Ok(()),
+        Ok(_) => "another result or input of fsage".to_owned(),
+        Err(FormatError::WrongKind { found, .. }) => found,
+        Err(other) => return Err(other),
+    };
+    let why = format!(
+        "it is {found} and would be written over, expected a result of `fsage bench` or no file of that name in {}",
+        file.parent().unwrap_or(file).display()
+    );
+    Err(FormatError::unwritable(file, why))
 }
 
 /// What cannot be built is known before anything is made.
@@ -151,7 +167,12 @@ fn sources(
             continue;
         };
         if !sources.contains_key(file) {
-            sources.insert(file.to_owned(), Source::read(file, stop)?);
+            let read = Source::read(file, stop);
+            // What fails while fsage stops, fails because of it.
+            if stop.load(Ordering::Relaxed) {
+                return Err(BenchError::Interrupted);
+            }
+            sources.insert(file.to_owned(), read?);
         }
         let before = kept.targets.get(&subject.name);
         let before = before.and_then(|record| record.restored.as_ref());
@@ -167,6 +188,27 @@ fn sources(
         }
     }
     Ok(sources)
+}
+
+/// The record, in which the experiment begins or goes on.
+fn begun(
+    results: &Results<'_>,
+    making: &mut Experimenting<'_>,
+    order: &Order<'_>,
+    measures: bool,
+) -> Result<RecordWriter, FormatError> {
+    let Some(entry) = begin(making.plan, order, &making.kept, measures) else {
+        return results.record();
+    };
+    let record = if making.kept.begin.is_none() {
+        results.begin(&entry)?
+    } else {
+        let mut record = results.record()?;
+        record.append(&entry)?;
+        record
+    };
+    making.take(entry)?;
+    Ok(record)
 }
 
 /// What notes that the experiment begins, or goes on if it measures. One that is over is only reported again.
