@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fsage_age::apply::{Applied, ApplyOptions, Observer, apply};
+use fsage_age::apply::{Applied, ApplyOptions, Observer, Stopped, apply};
 use fsage_age::generate::{Deletes, SnapshotOptions, SnapshotSource, Wanted, generate};
 use fsage_age::layout::{Layout, LayoutOptions, of_days, of_tree};
 use fsage_core::{FsOptions, Seed};
@@ -127,9 +127,9 @@ fn look(dir: &Path) -> Layout {
 struct Looks<'a>(&'a Path);
 
 impl Observer for Looks<'_> {
-    fn score(&mut self) -> Option<(u64, u64)> {
-        let score = look(self.0).score?;
-        Some((score.counted_blocks, score.optimal_blocks))
+    fn score(&mut self) -> Result<Option<(u64, u64)>, Stopped> {
+        let score = look(self.0).score;
+        Ok(score.map(|score| (score.counted_blocks, score.optimal_blocks)))
     }
 
     fn progress(&mut self, _: u64, _: u64) {}

@@ -4,6 +4,7 @@
 mod alike;
 mod common;
 mod histories;
+mod interrupted;
 mod layout;
 mod profiles;
 mod state;

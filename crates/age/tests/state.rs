@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use fsage_age::apply::{Identity, Kept, State};
+use fsage_age::apply::{Identity, Kept, State, StateError};
 use fsage_core::Fd;
 use fsage_format::result::aged::{AgedDay, AgedTally};
 
@@ -66,6 +66,7 @@ fn what_was_left_is_gone_on_with_and_every_changed_bit_of_it_is_found() {
     let expected = known(&state);
     assert_eq!((expected.0, &expected.2[..]), (77, &[kept(3), kept(4)][..]));
     assert_eq!(expected.3.len(), 1);
+    drop(state);
     let used = (38 + 5) * 8;
     for bit in 0..whole.len() * 8 {
         let mut changed = whole.clone();
@@ -95,12 +96,56 @@ fn it_is_gone_on_with_after_each_step_and_of_nothing_else() {
     state
         .begin(5, &AgedTally::default(), (3..100).map(kept))
         .unwrap();
+    drop(state);
     let state = State::resume(&path, &identity()).unwrap();
     assert_eq!((state.rows(), state.open().len()), (5, 44));
+    assert_eq!(state.rested_ns(), None, "an operation is in doubt");
+    drop(state);
     let other = Identity {
         target: (3, 5),
         ..identity()
     };
     let error = State::resume(&path, &other).unwrap_err().to_string();
     assert!(error.contains("another target"), "{error}");
+}
+
+#[test]
+fn what_ends_in_good_order_leaves_no_operation_in_doubt() {
+    let dir = in_memory();
+    let path = dir.path().join("r.part");
+    let mut state = State::create(&path, &identity()).unwrap();
+    let day = AgedDay::default();
+    state.end_day(&day).unwrap();
+    let tally = AgedTally::default();
+    state.rest(9, &tally, (3..4).map(kept), 777).unwrap();
+    drop(state);
+    let mut state = State::resume(&path, &identity()).unwrap();
+    assert_eq!((state.rows(), state.rested_ns()), (9, Some(777)));
+    assert_eq!((state.days().len(), state.open().len()), (1, 1));
+    state.begin(9, &tally, (3..4).map(kept)).unwrap();
+    drop(state);
+    let state = State::resume(&path, &identity()).unwrap();
+    assert_eq!((state.rows(), state.rested_ns()), (9, None));
+}
+
+/// Two runs that held one state each went on with what the other did.
+#[test]
+fn it_is_held_by_one_alone() {
+    let dir = in_memory();
+    let path = dir.path().join("r.part");
+    let state = State::create(&path, &identity()).unwrap();
+    let refused = |held: Result<State, StateError>| {
+        let error = held.unwrap_err().to_string();
+        let told = format!("{}: it is in use by another fsage", path.display());
+        assert!(error.contains(&told), "{error}");
+    };
+    refused(State::resume(&path, &identity()));
+    refused(State::create(&path, &identity()));
+    drop(state);
+    let state = State::resume(&path, &identity()).unwrap();
+    refused(State::create(&path, &identity()));
+    refused(State::resume(&path, &identity()));
+    state.remove().unwrap();
+    assert!(!path.exists());
+    State::create(&path, &identity()).unwrap();
 }

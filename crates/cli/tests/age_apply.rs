@@ -391,6 +391,102 @@ fn a_run_that_is_killed_anywhere_goes_on_to_the_same_tree() {
     assert!(kills > 3, "{kills} kills");
 }
 
+/// Days that ended after Ctrl-C, and before fsage did, had no layout score, and never got one.
+#[test]
+fn a_run_that_is_interrupted_anywhere_goes_on_to_the_same_result() {
+    if !scratch() {
+        return;
+    }
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    let days = 80;
+    Workload::busy(5, days, 4000).save(&dir.join("w.fst"), &made(days, 0));
+    let read = || -> Value {
+        serde_json::from_slice(&std::fs::read(dir.join("r.json")).unwrap()).unwrap()
+    };
+    let start_at = std::time::Instant::now();
+    let (expected, whole) = {
+        let mounted = Mounted::new(dir, "ext4", 256);
+        apply(
+            dir,
+            &["w.fst", mounted.dir.to_str().unwrap(), "-o", "r.json"],
+        )
+        .exits(0);
+        (tree(&mounted.dir), read())
+    };
+    let whole_ms = start_at.elapsed().as_millis() as u64;
+    let part = dir.join("r.json.part");
+    let mut chance = Chance(u64::from(std::process::id()));
+    let (mut interrupted, mut rounds) = (0, 0);
+    while interrupted < 6 && rounds < 10 {
+        rounds += 1;
+        std::fs::remove_file(dir.join("r.json")).unwrap();
+        let mounted = Mounted::new(dir, "ext4", 256);
+        let target = mounted.dir.to_str().unwrap();
+        let mut line = vec!["age", "apply", "w.fst", target, "-o", "r.json"];
+        loop {
+            let mut running = start(fsage().current_dir(dir).args(&line));
+            until("it to begin", || part.exists() || running.has_ended());
+            std::thread::sleep(Duration::from_millis(20 + chance.below(whole_ms / 3 + 1)));
+            if running.has_ended() {
+                running.wait().exits(0);
+                break;
+            }
+            running.signal(rustix::process::Signal::INT);
+            if running.wait().code() == 0 {
+                // It came when all was done.
+                break;
+            }
+            assert!(part.exists() && !dir.join("r.json").exists());
+            interrupted += 1;
+            line.truncate(6);
+            line.push("--resume");
+        }
+        let result = read();
+        assert_eq!(result["tally"], whole["tally"]);
+        let days = |result: &Value| result["days"].as_array().unwrap().clone();
+        assert_eq!(days(&result).len(), days(&whole).len());
+        for (day, expected) in days(&result).iter().zip(days(&whole)) {
+            assert!(day["layout_score"].is_f64(), "round {rounds}: {day}");
+            assert_eq!(day["so_far"], expected["so_far"]);
+        }
+        assert!(tree(&mounted.dir) == expected, "round {rounds}");
+        assert!(!part.exists());
+    }
+    assert!(interrupted >= 6, "{interrupted} interruptions");
+}
+
+/// With `--resume` a second one went on beside the first, each with what the other did.
+#[test]
+fn two_do_not_age_one_target_nor_keep_it_in_one_place() {
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    let workload = Workload::busy(3, 4, 20_000);
+    workload.save(&dir.join("w.fst"), &made(4, 0));
+    for name in ["new", "other"] {
+        std::fs::create_dir(dir.join(name)).unwrap();
+    }
+    let line = ["w.fst", "new", "-o", "r.json"];
+    let mut going = start(fsage().current_dir(dir).args(["age", "apply"]).args(line));
+    until("it to begin", || names(&dir.join("new")).len() > 1);
+    going.signal(rustix::process::Signal::STOP);
+    assert!(!going.has_ended());
+    let in_use = "new: it is in use by another fsage";
+    let resume = [&line[..], &["--resume"]].concat();
+    apply(dir, &resume).fails(1, &[in_use]);
+    apply(dir, &line).fails(1, &[in_use]);
+    let elsewhere = ["w.fst", "other", "-o", "r.json"];
+    apply(dir, &elsewhere).fails(1, &["r.json.part: it is in use by another fsage"]);
+    assert_eq!(names(&dir.join("other")), [""; 0]);
+    going.signal(rustix::process::Signal::CONT);
+    going.wait().exits(0);
+    let result: Value =
+        serde_json::from_slice(&std::fs::read(dir.join("r.json")).unwrap()).unwrap();
+    assert_eq!(result["tally"]["operations"], workload.ops.len());
+    apply(dir, &elsewhere).exits(0);
+    assert!(tree(&dir.join("other")) == tree(&dir.join("new")));
+}
+
 #[test]
 fn what_a_kill_left_is_not_gone_on_with_once_it_is_damaged() {
     let temp = temp_in_memory();

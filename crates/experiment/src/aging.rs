@@ -2,19 +2,21 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_age::apply::{
-    self, Applied, ApplyError, ApplyOptions, Identity, Observer, State, StateError,
+    self, Applied, ApplyError, ApplyOptions, Identity, Observer, State, StateError, Stopped,
 };
-use fsage_age::layout::{LayoutOptions, of_tree};
-use fsage_age::made::{self, Made, MadeError};
+use fsage_age::layout::{LayoutError, LayoutOptions, of_tree};
+use fsage_age::made::{self, DAY_NS, Made, MadeError};
 use fsage_core::target::{Preparing, list_dir};
-use fsage_core::{Confinement, FileSystem, FsOptions, OpenFlags, Seed, TargetError, TargetSpec};
+use fsage_core::{
+    Confinement, FileSystem, FsOptions, OpenFlags, Seed, Target, TargetError, TargetSpec,
+};
+use fsage_format::FormatError;
 use fsage_format::image::Aged;
 use fsage_format::result::aged::{AGED_FORMAT, AGED_VERSION, AgedRun};
 use fsage_format::trace::TraceReader;
@@ -23,6 +25,7 @@ use fsage_host::scratch::{self, MARKER};
 use fsage_host::{HostError, machine};
 use rustix::fs::{Mode, OFlags};
 
+use crate::engine::record::claim;
 use crate::restoring::{RestoreError, Source};
 use crate::target;
 
@@ -66,9 +69,12 @@ pub enum AgingError {
         /// Why.
         source: ApplyError,
     },
-    /// What was done before is not known.
+    /// What was done before is not known, or another fsage is at it.
     #[error(transparent)]
     State(#[from] StateError),
+    /// Another fsage ages the target.
+    #[error(transparent)]
+    InUse(#[from] FormatError),
     /// It was stopped, and nothing of it is kept.
     #[error("finish: interrupted")]
     Interrupted,
@@ -97,17 +103,34 @@ pub struct AgingRequest {
 
 /// Ages a target. `progress` is told operations done and in all, the day and how many there are.
 pub fn age(
-    mut workload: TraceReader,
+    workload: TraceReader,
     request: &AgingRequest,
     progress: Preparing<'_>,
     stop: &AtomicBool,
 ) -> Result<AgedRun, AgingError> {
+    age_held(workload, request, progress, stop).map(|(aged, _)| aged)
+}
+
+/// The same, with what is kept of it: no other fsage goes on with that before it is dropped.
+pub fn age_held(
+    mut workload: TraceReader,
+    request: &AgingRequest,
+    progress: Preparing<'_>,
+    stop: &AtomicBool,
+) -> Result<(AgedRun, Option<State>), AgingError> {
     let path = &request.workload;
     let made = made_of(&workload, path)?;
-    let source = Source::read(path, stop)?;
+    let read = Source::read(path, stop);
+    // What fails while fsage stops, fails because of it.
+    if stop.load(Ordering::Relaxed) {
+        return Err(AgingError::Interrupted);
+    }
+    let source = read?;
     let opened = request.target.open()?;
     let full_speed = opened.full_speed();
     let dir = target::command_dir(&*opened)?.to_owned();
+    // Who owns the target may put a link in its place meanwhile: the mark lies in what was aged.
+    let held = held(&dir)?;
     let fs = opened.file_system(FsOptions {
         confinement: Confinement::Held,
         ..FsOptions::default()
@@ -124,17 +147,10 @@ pub fn age(
         Some(file) => Some(State::create(file, &identity)?),
         None => None,
     };
-    // Who owns the target may put a link in its place meanwhile: the mark lies in what was aged.
-    let held = held(&dir)?;
     let room = put_mark((&held, &dir), &aged, None)?;
-    let days = u64::from(made.days).max(
-        workload
-            .end()
-            .map_or(0, |end| end.elapsed_ns / fsage_age::made::DAY_NS),
-    );
     let mut watch = Watch {
         dir: request.score.then_some(&*dir),
-        total: (workload.total_operations(), days),
+        total: (workload.total_operations(), days_of(&workload, &made)),
         progress,
         stop,
     };
@@ -152,29 +168,33 @@ pub fn age(
             source,
         },
     })?;
-    let file_system = fsage_host::HostFs::of(&*opened).and_then(Result::ok);
-    let kind = file_system
-        .as_ref()
-        .and_then(|fs| Some(fs.mount()?.kind.clone()));
-    drop((fs, file_system));
+    let kind = kind_of(&*opened);
+    drop(fs);
     ended(&mut aged, &applied);
     put_mark((&held, &dir), &aged, Some(room))?;
     drop(held);
     opened.write_back()?;
     let mut kept = None;
     if let Some(image) = request.keep.as_ref().filter(|_| !applied.interrupted) {
-        scratch::keep(
-            &dir,
-            &request.target.to_string(),
-            Some(aged.clone()),
-            image,
-            stop,
-        )?;
+        let target = request.target.to_string();
+        scratch::keep(&dir, &target, Some(aged.clone()), image, stop)?;
         kept = Some(image.display().to_string());
     }
     drop(full_speed);
     opened.close()?;
-    Ok(result(request, aged, applied, kind, kept))
+    Ok((result(request, aged, applied, kind, kept), state))
+}
+
+/// The type of the file system of a target, as `ext4`.
+fn kind_of(opened: &dyn Target) -> Option<String> {
+    let file_system = fsage_host::HostFs::of(opened).and_then(Result::ok)?;
+    Some(file_system.mount()?.kind.clone())
+}
+
+/// How many simulated days a workload has.
+fn days_of(workload: &TraceReader, made: &Made) -> u64 {
+    let told = workload.end().map_or(0, |end| end.elapsed_ns / DAY_NS);
+    u64::from(made.days).max(told)
 }
 
 /// What is known of the aging before it begins.
@@ -311,15 +331,20 @@ fn identity(source: &Source, dir: &Path, request: &AgingRequest) -> Result<Ident
     })
 }
 
-/// The directory of a target, whatever its name leads to later.
-fn held(dir: &Path) -> Result<OwnedFd, HostError> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(dir, flags, Mode::empty()).map_err(|e| HostError::at("open", dir, e))
+/// The directory of a target, whatever its name leads to later. No other fsage ages it until this is dropped.
+fn held(dir: &Path) -> Result<File, AgingError> {
+    match claim(dir) {
+        // On file systems without locks nobody is kept away.
+        Err(FormatError::Io { action: "lock", .. }) => {
+            Ok(File::open(dir).map_err(|e| HostError::at("open", dir, e))?)
+        }
+        claimed => Ok(claimed?),
+    }
 }
 
 /// Writes the mark of an aged target, in `room` bytes if it was written before; returns how many it has.
 fn put_mark(
-    (held, dir): (&OwnedFd, &Path),
+    (held, dir): (&File, &Path),
     aged: &Aged,
     room: Option<usize>,
 ) -> Result<usize, HostError> {
@@ -362,12 +387,16 @@ struct Watch<'a, 'b> {
 }
 
 impl Observer for Watch<'_, '_> {
-    fn score(&mut self) -> Option<(u64, u64)> {
-        // A tree that cannot be read, or was asked to end, has no score.
-        let layout = of_tree(self.dir?, &LayoutOptions::default(), self.stop).ok()?;
-        layout
-            .score
-            .map(|score| (score.counted_blocks, score.optimal_blocks))
+    fn score(&mut self) -> Result<Option<(u64, u64)>, Stopped> {
+        let Some(dir) = self.dir else {
+            return Ok(None);
+        };
+        match of_tree(dir, &LayoutOptions::default(), self.stop) {
+            Ok(layout) => Ok(layout.score.map(|s| (s.counted_blocks, s.optimal_blocks))),
+            Err(LayoutError::Interrupted) => Err(Stopped),
+            // A tree that cannot be read has no score.
+            Err(_) => Ok(None),
+        }
     }
 
     fn progress(&mut self, operations: u64, day: u64) {

@@ -157,16 +157,19 @@ impl<'a> Calls<'a> {
                             flags,
                             position: 0,
                             full: false,
-                            modified: flags.write,
+                            modified: flags.create || flags.truncate,
                         },
                     );
                 }
             }
             OpKind::Close => drop(op.fd.and_then(|fd| self.open.remove(&fd))),
-            OpKind::Write => {
+            OpKind::Write | OpKind::Fallocate | OpKind::Ftruncate => {
                 if let Some(open) = op.fd.and_then(|fd| self.open.get_mut(&fd)) {
-                    let at = op.offset.unwrap_or(open.position);
-                    open.position = at.saturating_add(op.length.unwrap_or(0));
+                    open.modified = true;
+                    if op.kind != OpKind::Ftruncate {
+                        let at = op.offset.unwrap_or(open.position);
+                        open.position = at.saturating_add(op.length.unwrap_or(0));
+                    }
                 }
             }
             OpKind::Rename if !self.open.is_empty() => {

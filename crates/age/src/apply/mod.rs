@@ -5,14 +5,16 @@
 //! in it is left out. Memory holds a piece of the workload and its open files.
 //!
 //! What was begun is kept in a [`State`] before each change, so that a kill at any moment leaves at most one operation
-//! in doubt; that one is done again, and every operation has the same outcome when it is done twice.
+//! in doubt; that one is done again, and every operation has the same outcome when it is done twice. Who asks for the
+//! end leaves none in doubt but a write that he cut short. A day ends with all that is known of it, or not at all.
 
 mod calls;
 mod state;
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fsage_core::{Errno, FileSystem, OpSource, Seed, SourceError};
+use fsage_core::{Errno, FileSystem, Op, OpSource, PathTable, Seed, SourceError};
 use fsage_exec::Payload;
 use fsage_format::result::aged::{AgedDay, AgedTally};
 use fsage_format::trace::{TraceMeta, TraceReader};
@@ -57,11 +59,15 @@ pub struct ApplyOptions<'a> {
     pub stop: &'a AtomicBool,
 }
 
+/// A look at a target that was asked to end before it had seen all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped;
+
 /// What watches an aging run.
 pub trait Observer {
     /// A day has ended and is on the disk: its layout score, as blocks counted and of these well placed, where that is
-    /// wanted and can be told.
-    fn score(&mut self) -> Option<(u64, u64)>;
+    /// wanted and can be told. The day of one that was stopped has not ended: it ends when the run goes on.
+    fn score(&mut self) -> Result<Option<(u64, u64)>, Stopped>;
     /// So many operations of the workload are done, in its day of that number.
     fn progress(&mut self, operations: u64, day: u64);
 }
@@ -81,7 +87,7 @@ pub struct Applied {
     pub elapsed_ns: u64,
 }
 
-/// Operations between two looks at whether to go on, and two words on how far it is.
+/// Operations between two words on how far it is.
 const STEP: usize = 1024;
 
 /// Applies a workload to an empty target, or goes on with what `state` says was done.
@@ -89,14 +95,12 @@ pub fn apply(
     workload: &mut TraceReader,
     fs: &dyn FileSystem,
     options: ApplyOptions<'_>,
-    mut state: Option<&mut State>,
+    state: Option<&mut State>,
     observer: &mut dyn Observer,
 ) -> Result<Applied, ApplyError> {
     workload.forget_paths();
-    let mut run = Run::new(workload.meta(), fs, options);
-    let done = state.as_deref().map_or(0, |state| run.go_on(state));
+    let mut run = Run::new(workload.meta(), (fs, options), state, observer);
     let mut batch = Vec::new();
-    let mut doubtful = done > 0 || state.as_ref().is_some_and(|s| s.was_begun());
     loop {
         batch.clear();
         if workload.next_batch(&mut batch)? == 0 {
@@ -105,54 +109,25 @@ pub fn apply(
         let paths = workload.paths();
         for (index, op) in batch.iter().enumerate() {
             if index % STEP == 0 {
-                observer.progress(run.row, run.day.unwrap_or(0));
-                if options.stop.load(Ordering::Relaxed) {
-                    return Ok(run.stopped());
-                }
+                run.tell();
             }
-            if run.row < done {
-                run.calls.pass(op, paths);
-                run.day = run.day.max(Some(op.start_ns / DAY_NS));
-                run.row += 1;
-                continue;
+            if run.step(op, paths)?.is_break() {
+                return run.stopped();
             }
-            if run.row == done && doubtful {
-                run.calls.reopen(state.as_deref().map_or(&[], State::open));
-                run.at_ns = fs.clock().now_ns();
-            }
-            if run.day.is_some_and(|day| op.start_ns / DAY_NS > day) && run.is_open() {
-                run.end_day(observer, state.as_deref_mut())?;
-            }
-            run.day = run.day.max(Some(op.start_ns / DAY_NS));
-            if let Some(state) = state.as_deref_mut().filter(|_| calls::changes(op.kind)) {
-                state.begin(run.row, &run.applied.tally, run.calls.open_files())?;
-            }
-            let again = std::mem::take(&mut doubtful);
-            match run
-                .calls
-                .carry_out(op, paths, run.row, &mut run.applied.tally, again)
-            {
-                Err(ApplyError::Target {
-                    errno: Errno::EINTR,
-                    ..
-                }) => return Ok(run.stopped()),
-                carried => carried?,
-            }
-            run.row += 1;
         }
     }
-    run.calls.close_all();
-    if run.is_open() {
-        run.end_day(observer, state)?;
+    if run.finish()?.is_break() {
+        return run.stopped();
     }
-    observer.progress(run.row, run.day.unwrap_or(0));
-    run.rest();
     Ok(run.applied)
 }
 
 struct Run<'a> {
     calls: Calls<'a>,
     fs: &'a dyn FileSystem,
+    stop: &'a AtomicBool,
+    state: Option<&'a mut State>,
+    observer: &'a mut dyn Observer,
     applied: Applied,
     day: Option<u64>,
     /// What was done before the day.
@@ -160,26 +135,45 @@ struct Run<'a> {
     /// When the target's own time began to run again.
     at_ns: u64,
     row: u64,
+    /// Operations that an earlier run has done are passed over until the first that it has not.
+    passing: bool,
+    /// Whether the next operation may have been carried out, wholly or in part.
+    doubtful: bool,
 }
 
 impl<'a> Run<'a> {
-    fn new(meta: &TraceMeta, fs: &'a dyn FileSystem, options: ApplyOptions<'a>) -> Self {
+    fn new(
+        meta: &TraceMeta,
+        (fs, options): (&'a dyn FileSystem, ApplyOptions<'a>),
+        state: Option<&'a mut State>,
+        observer: &'a mut dyn Observer,
+    ) -> Self {
         let root = meta.roots().into_iter().next();
         let root = root.unwrap_or_else(|| meta.working_directory());
         let payload = Payload::new(options.seed, 0);
-        Self {
+        let mut run = Self {
             calls: Calls::new(fs, payload, (&root, meta.start_unix_ns), options),
             fs,
+            stop: options.stop,
+            state: None,
+            observer,
             applied: Applied::default(),
             day: None,
             begun: AgedTally::default(),
             at_ns: fs.clock().now_ns(),
             row: 0,
+            passing: false,
+            doubtful: false,
+        };
+        if let Some(state) = state {
+            run.go_on(state);
+            run.state = Some(state);
         }
+        run
     }
 
-    /// Takes up what an earlier run did; returns how many operations that were.
-    fn go_on(&mut self, state: &State) -> u64 {
+    /// Takes up what an earlier run did.
+    fn go_on(&mut self, state: &State) {
         self.applied.tally = state.tally().clone();
         self.applied.days = state.days().to_vec();
         self.applied.resumed_after = state.rows();
@@ -187,14 +181,94 @@ impl<'a> Run<'a> {
             self.applied.elapsed_ns = day.elapsed_ns;
             self.begun = day.so_far.clone();
         }
-        state.rows()
+        self.passing = state.was_begun();
+        self.doubtful = self.passing && state.rested_ns().is_none();
+        self.applied.elapsed_ns = state.rested_ns().unwrap_or(self.applied.elapsed_ns);
     }
 
-    fn stopped(mut self) -> Applied {
-        self.applied.interrupted = true;
-        self.rest();
+    fn tell(&mut self) {
+        self.observer.progress(self.row, self.day.unwrap_or(0));
+    }
+
+    fn is_to_stop(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The next operation. Breaks off before it, or in the midst of it, if all is to end.
+    fn step(&mut self, op: &Op, paths: &PathTable) -> Result<ControlFlow<()>, ApplyError> {
+        if self.is_to_stop() {
+            return Ok(ControlFlow::Break(()));
+        }
+        let day = op.start_ns / DAY_NS;
+        if self.passing && self.row < self.applied.resumed_after {
+            self.calls.pass(op, paths);
+            self.day = self.day.max(Some(day));
+            self.row += 1;
+            return Ok(ControlFlow::Continue(()));
+        }
+        if std::mem::take(&mut self.passing) {
+            let kept = self.state.as_deref().map_or(&[][..], State::open);
+            self.calls.reopen(kept);
+            self.at_ns = self.fs.clock().now_ns();
+        }
+        if self.day.is_some_and(|before| day > before)
+            && self.is_open()
+            && self.end_day()?.is_break()
+        {
+            return Ok(ControlFlow::Break(()));
+        }
+        self.day = self.day.max(Some(day));
+        let tally = &mut self.applied.tally;
+        if let Some(state) = self.state.as_deref_mut()
+            && calls::changes(op.kind)
+        {
+            state.begin(self.row, tally, self.calls.open_files())?;
+        }
+        let again = std::mem::take(&mut self.doubtful);
+        match self.calls.carry_out(op, paths, self.row, tally, again) {
+            Err(ApplyError::Target {
+                errno: Errno::EINTR,
+                ..
+            }) => {
+                self.doubtful = true;
+                return Ok(ControlFlow::Break(()));
+            }
+            carried => carried?,
+        }
+        self.row += 1;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// All operations are done: so is the last day.
+    fn finish(&mut self) -> Result<ControlFlow<()>, ApplyError> {
+        if self.is_to_stop() {
+            return Ok(ControlFlow::Break(()));
+        }
+        if std::mem::take(&mut self.passing) {
+            self.at_ns = self.fs.clock().now_ns();
+        }
         self.calls.close_all();
-        self.applied
+        if self.is_open() && self.end_day()?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        self.tell();
+        self.rest();
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// What there is of a run that was asked to end. It is kept how far it was.
+    fn stopped(mut self) -> Result<Applied, ApplyError> {
+        self.applied.interrupted = true;
+        // Of what was not reached again nothing new is known.
+        if !self.passing {
+            self.rest();
+            if let Some(state) = self.state.as_deref_mut().filter(|_| !self.doubtful) {
+                let (open, elapsed_ns) = (self.calls.open_files(), self.applied.elapsed_ns);
+                state.rest(self.row, &self.applied.tally, open, elapsed_ns)?;
+            }
+        }
+        self.calls.close_all();
+        Ok(self.applied)
     }
 
     /// Whether the day has not been ended yet.
@@ -210,12 +284,9 @@ impl<'a> Run<'a> {
         self.at_ns = now_ns;
     }
 
-    /// Writes the day back and keeps what the target is like then.
-    fn end_day(
-        &mut self,
-        observer: &mut dyn Observer,
-        state: Option<&mut State>,
-    ) -> Result<(), ApplyError> {
+    /// Writes the day back and keeps what the target is like then. Breaks off, and leaves the day open, if its layout
+    /// could not be looked at to the end: a day that was kept without its score would never have one.
+    fn end_day(&mut self) -> Result<ControlFlow<()>, ApplyError> {
         let failed = |what, errno| ApplyError::Target {
             what,
             name: String::new(),
@@ -231,8 +302,11 @@ impl<'a> Run<'a> {
             .statfs()
             .map_err(|e| failed("ask for the free space before", e))?;
         self.rest();
-        let score = observer.score();
+        let score = self.observer.score();
         self.at_ns = self.fs.clock().now_ns();
+        let Ok(score) = score else {
+            return Ok(ControlFlow::Break(()));
+        };
         let (total, available) = (space.total_bytes, space.available_bytes);
         let so_far = self.applied.tally.clone();
         let day = AgedDay {
@@ -255,10 +329,10 @@ impl<'a> Run<'a> {
             so_far: so_far.clone(),
         };
         self.begun = so_far;
-        if let Some(state) = state {
+        if let Some(state) = self.state.as_deref_mut() {
             state.end_day(&day)?;
         }
         self.applied.days.push(day);
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     }
 }

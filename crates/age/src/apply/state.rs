@@ -2,11 +2,12 @@
 //!
 //! A file beside the result: a head of fixed size, written before each change, then a line of JSON for each day. The
 //! head says which operation is begun, and so that all before it are done; which descriptors are open; the tally; and
-//! how many bytes of days count. Checksums of both tell a file that was damaged since from one that was left.
+//! how many bytes of days count. Checksums of both tell a file that was damaged since from one that was left. Whoever
+//! holds it has it locked: two runs would each go on with what the other did.
 
-use std::fs::File;
+use std::fs::{File, Metadata, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use fsage_core::Fd;
@@ -34,6 +35,9 @@ pub enum StateError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// Another run is at it.
+    #[error("keep what was done in {}: it is in use by another fsage; expected an output of its own", .0.display())]
+    InUse(PathBuf),
     /// It is of something else.
     #[error("go on with {}: {why}", path.display())]
     Other {
@@ -84,26 +88,13 @@ pub struct State {
     /// Of the words that never change.
     fixed_sum: Checksum,
     resumed: bool,
+    rested_ns: Option<u64>,
 }
 
 impl State {
     /// Begins one; what stands there is replaced.
     pub fn create(path: &Path, identity: &Identity) -> Result<Self, StateError> {
-        let failed = |source| StateError::Io {
-            path: path.to_owned(),
-            source,
-        };
-        // Not written through a link.
-        match std::fs::remove_file(path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
-            _ => {}
-        }
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(path)
-            .map_err(failed)?;
+        let file = anew(path)?;
         let mut words = fixed(identity);
         words.resize(CHANGING, 0);
         let state = Self {
@@ -117,8 +108,10 @@ impl State {
             days_sum: Checksum::new(),
             fixed_sum: sum_of(Checksum::new(), &words),
             resumed: false,
+            rested_ns: Some(0),
         };
-        words.extend(state.changing(0, &AgedTally::default(), [].into_iter()).0);
+        let nothing = (0, &AgedTally::default(), Some(0));
+        words.extend(state.changing(nothing, [].into_iter()).0);
         state.put(0, &words)?;
         Ok(state)
     }
@@ -138,6 +131,7 @@ impl State {
             .write(true)
             .open(path)
             .map_err(failed)?;
+        lock(&file, path)?;
         let mut bytes = [0; HEAD_BYTES];
         file.read_exact_at(&mut bytes, 0).map_err(|_| {
             other("it is no state of an aging run, or cut; expected what such a run left")
@@ -191,10 +185,11 @@ impl State {
             days_sum,
             fixed_sum,
             resumed: true,
+            rested_ns: word(13).checked_sub(1),
         })
     }
 
-    /// Operations that were done when it was taken up again; the next one may have been.
+    /// Operations that were done when it was taken up again; the next one may have been, unless it rested.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -202,6 +197,11 @@ impl State {
     /// Whether it was taken up again.
     pub fn was_begun(&self) -> bool {
         self.resumed
+    }
+
+    /// How long the target had taken, nanoseconds, where the run before ended in good order: no operation is in doubt.
+    pub fn rested_ns(&self) -> Option<u64> {
+        self.rested_ns
     }
 
     /// What had been done.
@@ -226,15 +226,31 @@ impl State {
         tally: &AgedTally,
         open: impl Iterator<Item = Kept>,
     ) -> Result<(), StateError> {
-        let (words, used) = self.changing(row, tally, open);
+        let (words, used) = self.changing((row, tally, None), open);
         self.put(CHANGING, words.get(..used).unwrap_or_default())
+    }
+
+    /// The run ends before an operation; all before it are done, in so long.
+    pub fn rest(
+        &mut self,
+        row: u64,
+        tally: &AgedTally,
+        open: impl Iterator<Item = Kept>,
+        elapsed_ns: u64,
+    ) -> Result<(), StateError> {
+        let (words, used) = self.changing((row, tally, Some(elapsed_ns)), open);
+        self.put(CHANGING, words.get(..used).unwrap_or_default())
+    }
+
+    /// The result says it all: nothing is left to go on with.
+    pub fn remove(self) -> Result<(), StateError> {
+        std::fs::remove_file(&self.path).map_err(|e| self.failed(e))
     }
 
     /// The words that change, and how many of them say something: up to the word that ends the list of open files.
     fn changing(
         &self,
-        row: u64,
-        tally: &AgedTally,
+        (row, tally, rested_ns): (u64, &AgedTally, Option<u64>),
         open: impl Iterator<Item = Kept>,
     ) -> ([u64; HEAD_WORDS - CHANGING], usize) {
         let mut words = [0; HEAD_WORDS - CHANGING];
@@ -252,6 +268,8 @@ impl State {
             tally.absent,
             tally.refused,
             tally.left_out,
+            // 0 where the operation is begun, as in what older releases left.
+            rested_ns.map_or(0, |ns| ns.saturating_add(1)),
         ];
         let (fixed, files) = words.split_at_mut(OPEN - CHANGING);
         fixed
@@ -303,6 +321,53 @@ impl State {
             source,
         }
     }
+}
+
+/// A new file in the place of what stands there, unless that is another run's.
+fn anew(path: &Path) -> Result<File, StateError> {
+    let failed = |source| StateError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let mut before = None;
+    if let Ok(there) = std::fs::symlink_metadata(path) {
+        // What cannot be opened is no file that this user's fsage keeps.
+        before = there.is_file().then(|| File::open(path).ok()).flatten();
+        if let Some(file) = &before {
+            lock(file, path)?;
+        }
+        // Not written through a link.
+        match std::fs::remove_file(path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
+            _ => {}
+        }
+    }
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .map_err(|e| match e.kind() {
+            // It was not there a moment before.
+            io::ErrorKind::AlreadyExists => StateError::InUse(path.to_owned()),
+            _ => failed(e),
+        })?;
+    lock(&file, path)?;
+    drop(before);
+    Ok(file)
+}
+
+/// Keeps others of fsage's from what was done until `file` is closed.
+fn lock(file: &File, path: &Path) -> Result<(), StateError> {
+    // On file systems without locks nobody is kept away.
+    let taken = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+    // Who had it locked a moment before may have put another in its place.
+    let id = |about: Metadata| (about.dev(), about.ino());
+    let ours = file.metadata().map(id).ok();
+    if taken || std::fs::metadata(path).map(id).ok() != ours {
+        return Err(StateError::InUse(path.to_owned()));
+    }
+    Ok(())
 }
 
 /// A checksum with these words more.

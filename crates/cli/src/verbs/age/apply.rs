@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use fsage_experiment::aging::{AgingError, AgingRequest, age, made_of};
+use fsage_age::apply::State;
+use fsage_experiment::aging::{AgingError, AgingRequest, age_held, made_of};
 use fsage_experiment::target;
 use fsage_format::record::write_whole;
 use fsage_format::result::aged::AgedRun;
@@ -31,19 +32,18 @@ pub fn run(args: &AgeApplyArgs) -> Result<Exit> {
     made_of(&workload, &args.workload)?;
     let stop = signals::install()?;
     outputs(output, keep)?;
-    let state = output.filter(|_| !target.is_temporary()).map(part);
     let request = AgingRequest {
         workload: args.workload.clone(),
+        state: output.filter(|_| !target.is_temporary()).map(part),
         target,
         fast: args.fast,
         seed: args.seed,
         score: !args.no_score,
-        state: state.clone(),
         resume: args.resume,
         keep: args.keep.clone(),
     };
-    let result = with_days(|progress| age(workload, &request, progress, &stop));
-    let result = match result {
+    let aged = with_days(|progress| age_held(workload, &request, progress, &stop));
+    let (result, state) = match aged {
         Err(AgingError::Interrupted) => return Err(Interrupted.into()),
         other => other?,
     };
@@ -56,7 +56,7 @@ pub fn run(args: &AgeApplyArgs) -> Result<Exit> {
     } else {
         out::text(&fsage_report::aged::text(&result, out::width()))?;
     }
-    Ok(ended(&result, state.as_deref()))
+    Ok(ended(&result, state))
 }
 
 /// Where it is kept what was done.
@@ -66,7 +66,7 @@ fn part(output: &Path) -> PathBuf {
     name.into()
 }
 
-fn ended(result: &AgedRun, state: Option<&Path>) -> Exit {
+fn ended(result: &AgedRun, state: Option<State>) -> Exit {
     if result.interrupted {
         ui::line(match state {
             Some(_) => "fsage: interrupted; --resume with the same -o goes on with it",
@@ -76,7 +76,7 @@ fn ended(result: &AgedRun, state: Option<&Path>) -> Exit {
     }
     if let Some(state) = state {
         // The result says it all; what cannot be removed is replaced by the next run.
-        let _ = std::fs::remove_file(state);
+        let _ = state.remove();
     }
     if let Some(kept) = &result.kept {
         ui::note(&format!("kept in {kept}"));
