@@ -240,7 +240,7 @@ fn a_copy_that_shares_blocks_moves_nothing_and_is_in_no_cache() {
         assert_eq!(copied(flags, false)[..2], ["CPSD", ""]);
     }
     let moved = copied(0, true);
-    assert_eq!(moved[..2], ["RC", "WF"]);
+    assert_eq!(moved[..2], ["RCH", "WF"]);
     assert!(moved[2].starts_with("RC"), "{moved:?}");
 }
 
@@ -726,7 +726,7 @@ fn reads_hit_go_on_and_end() {
     s.data(OpKind::Read, 3, 900_000, 4096);
     s.data(OpKind::Read, 3, 1 << 20, 4096).result = Outcome::ok(0);
     let got = families(&s);
-    assert_eq!(got[1..4], ["RFO", "RD", "RC"]);
+    assert_eq!(got[1..4], ["RFO", "RD", "RCH"]);
     assert!(got[4].contains("RX"), "{got:?}");
     assert_eq!(got[5], "REOF");
 }
@@ -894,7 +894,7 @@ fn caches_made_cold_within_a_trace() {
     };
     let warm = ["LUS_BC", "LUS_BC"];
     let now = after(OpFlags::default());
-    assert_eq!(now, reported(["OPEN", "RC", "FSYN", "CR"], warm));
+    assert_eq!(now, reported(["OPEN", "RCH", "FSYN", "CR"], warm));
     let now = after(OpFlags::COLD_DATA);
     assert_eq!(now, reported(["OPEN", "RFO", "FSYQ", "CR"], warm));
     let now = after(OpFlags::COLD_DATA | OpFlags::COLD_NAMES);
@@ -1159,7 +1159,7 @@ fn the_first_read_of_a_file_not_touched_for_long_finds_nothing_in_the_processor(
     }
     let got = families(&s);
     let reads: Vec<&String> = got.iter().filter(|f| f.starts_with("RC")).collect();
-    assert_eq!(reads, ["RCF", "RC", "RC", "RC"]);
+    assert_eq!(reads, ["RCF", "RC", "RCH", "RCH"]);
 }
 
 #[test]
@@ -1371,7 +1371,7 @@ fn a_sendfile_is_charged_by_the_family_of_its_socket() {
     }
     let found = families(&s);
     // What the copy to a program costs is taken away again, which the names do not show.
-    assert_eq!(found[2..], ["RC", "RC+SNDU", "RC+SND", "RC+SND"]);
+    assert_eq!(found[2..], ["RCH", "RC+SNDU", "RC+SND", "RC+SND"]);
 }
 
 #[test]

@@ -230,6 +230,7 @@ const ROWS: &[(&str, Expected)] = &[
     ("RC", |s| Some(s.read(s.kib))),
     ("RCF", |s| Some(s.read(s.kib))),
     ("RCR", |s| Some(s.read(s.kib))),
+    ("RCH", |s| Some(s.read(s.kib))),
     ("RDO", |s| Some(s.read(0.0))),
     ("RDC", |s| Some(1e9 / s.data(|d| d.read_kib_ns))),
     ("REOF", |s| Some(s.data(|d| d.read_end_ns))),

@@ -23,10 +23,15 @@ const INLINE_BYTES: u64 = 2048;
 /// Largest request for which the distance of a random read is looked at; beyond, transfer dominates.
 const SMALL_KIB: f64 = 64.0;
 
+/// A larger read drives what it copies out of a core's caches itself.
+const HOT_BYTES: u64 = 32 << 10;
+
 #[derive(Default)]
 struct ReadPages {
     /// What processors' caches hold of them at the first read of a file after its open.
     untouched: Untouched,
+    /// Whether they hold what is read of an open file: it was moved a moment ago.
+    hot: bool,
     hits: u64,
     ahead: u64,
     missed: u64,
@@ -169,7 +174,9 @@ impl View {
                 None => (u64::MAX, true, Untouched::No),
             };
         let pages = first..first + followed;
+        let hot = self.moved.touch(ino, first..=last, length);
         let mut pages = self.touch_pages(step, ino, pages, (next_page, untouched));
+        pages.hot = hot && length <= HOT_BYTES && sent_to(step.op).is_none();
         self.comes_to(ino, first..=last);
         let waits = pages.missed > 0;
         pages.stand_for(all, followed);
@@ -245,6 +252,7 @@ impl View {
         if disk == 0 {
             let stem = match pages.untouched {
                 _ if pages.holes > pages.hits => Stem::RHo,
+                Untouched::No if pages.hot => Stem::RcH,
                 Untouched::No => Stem::Rc,
                 Untouched::AWhileAgo => Stem::RcR,
                 Untouched::Beside | Untouched::Far => Stem::RcF,
@@ -440,6 +448,7 @@ impl View {
     ) {
         let end = offset.saturating_add(length);
         let (first, last) = (offset / PAGE_BYTES, (end - 1) / PAGE_BYTES);
+        self.moved.touch(ino, first..=last, end - offset);
         let mut counts: [(Stem, u64); 8] = [
             (Stem::Wn, 0),
             (Stem::Wh, 0),

@@ -13,6 +13,7 @@ mod dirty;
 mod inodes;
 mod listing;
 mod lookup;
+mod moved;
 mod partial;
 mod places;
 mod recent;
@@ -27,6 +28,7 @@ pub use dirty::Throttle;
 use inodes::{Inodes, Place};
 use listing::Listings;
 use lookup::OldNames;
+use moved::Moved;
 use places::Answers;
 use recent::{Recent, Touched};
 use room::Rooms;
@@ -259,6 +261,7 @@ pub struct View {
     allocated_in: FxHashSet<u32>,
     cold_start: bool,
     recent: Recent,
+    moved: Moved,
     relation: Relation,
     /// Pages that operations to come may touch beside each its own.
     page_credit: u64,
@@ -337,6 +340,7 @@ impl View {
             allocated_in: FxHashSet::default(),
             cold_start: start == Start::Cold,
             recent: Recent::default(),
+            moved: Moved::default(),
             relation: Relation::Cached,
             page_credit: PAGE_CREDIT,
             pages_not_followed: 0,

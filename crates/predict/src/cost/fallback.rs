@@ -137,6 +137,7 @@ fn data(stem: Stem) -> Chain {
         Rc => &[&[Times(RdO, 1.0), Same(Rdc)]],
         RcF => &[&[Same(Rc)]],
         RcR => &[&[Same(RcF)], &[Same(Rc)]],
+        RcH => &[&[Same(Rc)]],
         RdO => &[&[Sized(Rc, 1.0)]],
         REof => &[&[Same(RdO)], &[Sized(Rc, 1.0)]],
         RHo => &[&[Same(Rc)]],
@@ -158,7 +159,9 @@ fn data(stem: Stem) -> Chain {
         // The block is read, then written as any other (6.1.3.1).
         Wp => &[&[Sized(RRd, 4.0), Same(Wk)]],
         WrO => &[&[Sized(Wk, 1.0)], &[Same(RdO)]],
-        Falloc => &[&[Same(Wh)], &[Sized(Wn, 4.0)], &[Same(Cr)]],
+        // It is measured wherever it is there. A file system that lacks it says so at once; what the program then does instead
+        // the trace does not show.
+        Falloc => &[&[Same(Fstat)], &[Same(Seek)], &[Same(RdO)]],
         Rd => &[&[Same(RRd)], &[Same(Rf)]],
         RRd => &[&[Same(RfO)], &[Same(Rf)], &[Same(Rd)]],
         RfN => &[&[Same(RfS)], &[Same(RfF)], &[Same(RfO)], &[Same(RRd)]],

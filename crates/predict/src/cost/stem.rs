@@ -60,7 +60,7 @@ stems! {
     Symlink "SYMLINK", Readlink "READLINK", Statfs "STATFS", Getxattr "GETXATTR",
     Setxattr "SETXATTR", Listxattr "LISTXATTR", Chdir "CHDIR", Mknod "MKNOD",
     RDir "RDIR", RDirE "RDIRE", RDirC "RDIRC" device, RDirCE "RDIRCE" partly,
-    RdO "RDO", Rdc "RDC", Rc "RC", RcF "RCF", RcR "RCR", REof "REOF", RHo "RHO", Snd "SND", SndU "SNDU", WrO "WRO", Wrc "WRC",
+    RdO "RDO", Rdc "RDC", Rc "RC", RcF "RCF", RcR "RCR", RcH "RCH", REof "REOF", RHo "RHO", Snd "SND", SndU "SNDU", WrO "WRO", Wrc "WRC",
     Wf "WF", Wn "WN", Wd "WD", We "WE", Wa "WA", Wo "WO", Wk "WK", Wu "WU", Wp "WP" device, Wh "WH",
     Falloc "FALLOC",
     Rd "RD" device, RRd "RRD" device, RfN "RFN" device, RfS "RFS" device, RfF "RFF" device, RfO "RFO" device, Rx "RX" device, Rf "RF" device,

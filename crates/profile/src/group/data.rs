@@ -13,7 +13,7 @@ use crate::registry::Procedure;
 pub(crate) const PROCEDURES: &[Procedure] = &[
     Procedure {
         name: "cached reads",
-        stems: &["RC", "RCF", "RDO", "RDC", "REOF"],
+        stems: &["RC", "RCF", "RCH", "RDO", "RDC", "REOF"],
         share: (25, 30),
         run: reads,
     },
@@ -136,11 +136,11 @@ fn store(
 /// Any of the files is opened and read to its end, with the read that says so.
 fn reads(lab: &mut Lab<'_>) -> Res {
     let pool = Pool::create(lab)?;
-    lab.steady(&["RC", "RCF", "REOF"]);
+    lab.steady(&["RC", "RCF", "RCH", "REOF"]);
     let sizes = probes("RC");
     let mut buffer = vec![0u8; PAYLOAD_BYTES];
     let rounds = (lab.scale(16, 24), lab.scale(40, 200));
-    lab.rounds(&["RC", "RCF", "REOF"], rounds, |lab, round| {
+    lab.rounds(&["RC", "RCF", "RCH", "REOF"], rounds, |lab, round| {
         let _quiet = lab.sched.quiet();
         let gap = GAP_OF_ROUND
             .get(round % GAP_OF_ROUND.len())
@@ -192,6 +192,13 @@ fn read_all(
         lab.call(probe, gap, || fs.pread(handle, piece, at))?;
     }
     lab.call(Probe::of("REOF"), gap, || fs.pread(handle, piece, size))?;
+    let again = Probe::at("RCH", kib);
+    if again.id(0).is_some() {
+        let whole = |&at: &u64| size - at >= bytes;
+        for at in (0..size).step_by(piece.len()).filter(whole) {
+            lab.call(again, 0, || fs.pread(handle, piece, at))?;
+        }
+    }
     Ok(())
 }
 

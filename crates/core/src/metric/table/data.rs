@@ -78,6 +78,22 @@ pub(super) const ROWS: &[Family] = &[
         depends: &["EMPTY"],
     },
     Family {
+        stem: "RCH",
+        unit: Unit::Ns,
+        points: Some(Points {
+            unit: "KiB",
+            values: &[1, 4, 16],
+        }),
+        gaps: false,
+        group: Group::Data,
+        quick: true,
+        short: "cached reads of data read a moment ago",
+        what: "a cached read of what a core's own caches hold, by request size",
+        how: "after the reads of RC the same file is read once more",
+        source: "extended: what HBench-OS and lmbench measure; databases read so (B-tree pages), most programs do not",
+        depends: &["EMPTY"],
+    },
+    Family {
         stem: "REOF",
         unit: Unit::Ns,
         points: None,
