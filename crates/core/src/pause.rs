@@ -2,8 +2,8 @@
 
 use crate::Tid;
 
-/// How a thread's pause before an operation passed while it was on no processor; what is left of the pause
-/// the thread worked. Told where [`OpFlags::WAITS`](crate::OpFlags::WAITS) is set.
+/// How a thread's pause before an operation passed while it was on no processor, and what of the operation did; what is
+/// left of the pause the thread worked. Told where [`OpFlags::WAITS`](crate::OpFlags::WAITS) is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Pause {
     /// Ready to go on, behind others on the processors, in nanoseconds.
@@ -12,6 +12,9 @@ pub struct Pause {
     pub asleep_ns: u64,
     /// Asleep until another thread of the trace ended it, in nanoseconds.
     pub waited_ns: u64,
+    /// Within the operation itself: ready to go on, behind others on the processors, in nanoseconds. A part of its
+    /// latency.
+    pub queued_ns: u64,
     /// What the last of these waits ended with; `None` where no thread of the trace ended one.
     pub after: Option<After>,
 }

@@ -29,17 +29,22 @@ fn writing() -> bool {
 fn traces() {
     let (paths, ops) = operations(60, 41);
     if writing() {
-        write_trace(&golden("version-4.fst"), &paths, &ops, 25);
+        write_trace(&golden("version-5.fst"), &paths, &ops, 25);
     }
     let mut without = ops.clone();
     for op in &mut without {
         op.pause = Pause::default();
     }
+    let mut before_5 = ops.clone();
+    for op in &mut before_5 {
+        op.pause.queued_ns = 0;
+    }
     for (file, ops) in [
         ("version-1.fst", &without),
         ("version-2.fst", &without),
         ("version-3.fst", &without),
-        ("version-4.fst", &ops),
+        ("version-4.fst", &before_5),
+        ("version-5.fst", &ops),
     ] {
         let mut reader = TraceReader::open(&golden(file)).unwrap();
         assert_eq!(reader.meta().host, "here", "{file}");

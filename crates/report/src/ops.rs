@@ -54,6 +54,7 @@ pub fn line(index: u64, op: &Op, paths: &PathTable) -> String {
         ("ready", pause.ready_ns),
         ("asleep", pause.asleep_ns),
         ("waited", pause.waited_ns),
+        ("queued", pause.queued_ns),
     ] {
         if ns > 0 {
             push(
@@ -195,6 +196,9 @@ pub struct OpRow {
     /// Before it, asleep until another thread of the trace ended it, ns.
     #[serde(default, skip_serializing_if = "nothing")]
     pub waited_ns: u64,
+    /// Within it, ready to go on and behind others on the processors, ns; a part of its latency.
+    #[serde(default, skip_serializing_if = "nothing")]
+    pub queued_ns: u64,
     /// The thread after an operation of which the last such wait ended, and after which one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<[u32; 2]>,
@@ -261,6 +265,7 @@ impl OpRow {
             ready_ns: op.pause.ready_ns,
             asleep_ns: op.pause.asleep_ns,
             waited_ns: op.pause.waited_ns,
+            queued_ns: op.pause.queued_ns,
             after: op.pause.after.map(|a| [a.tid.0, a.ops]),
             device: op.file.map(|f| f.dev.to_string()),
             inode: op.file.map(|f| f.ino),

@@ -141,7 +141,7 @@ impl Assembler {
     pub fn take(&mut self, event: RawEvent) {
         match event {
             RawEvent::Call(mut call) => {
-                self.from_own_root(&mut call);
+                self.everybodys_paths(&mut call);
                 self.call(&call);
             }
             RawEvent::Lost { count, of_32_bit } => {

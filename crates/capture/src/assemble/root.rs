@@ -17,7 +17,7 @@ use crate::raw::RawCall;
 
 impl Assembler {
     /// Makes the absolute paths of a call everybody's.
-    pub(super) fn from_own_root(&mut self, call: &mut RawCall) {
+    pub(super) fn everybodys_paths(&mut self, call: &mut RawCall) {
         let names = [call.path.as_ref(), call.path2.as_ref()];
         if !names.into_iter().flatten().any(|path| is_absolute(path)) {
             return;

@@ -122,20 +122,27 @@ impl Waits {
         let (start, end) = (op.start_ns, op.end_ns());
         let requested = op.record.contains(OpFlags::URING);
         let mut pause: Option<Away> = None;
+        let mut queued_ns = 0;
         thread.away.retain(|away| {
             if away.from_ns < start {
                 pause.get_or_insert(NOTHING).and(away);
                 return false;
             }
             // What lies in the call is the call's; who only made a request goes on meanwhile.
-            requested || away.from_ns >= end
+            if requested || away.from_ns >= end {
+                return true;
+            }
+            queued_ns += away.ready_ns;
+            false
         });
+        op.pause.queued_ns = queued_ns.min(end.saturating_sub(start));
         op.record |= OpFlags::WAITS;
         if let Some(away) = pause {
             op.pause = Pause {
                 ready_ns: away.ready_ns,
                 asleep_ns: away.asleep_ns,
                 waited_ns: away.waited_ns,
+                queued_ns: op.pause.queued_ns,
                 after: away.woken.map(|place| After {
                     tid: place.tid,
                     ops: place.ops,

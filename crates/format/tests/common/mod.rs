@@ -68,7 +68,10 @@ pub fn operations(count: usize, seed: u64) -> (PathTable, Vec<Op>) {
                 lag_ns: ns(),
                 rest_ns: ns(),
             }),
+            queued_ns: 0,
         };
+        // Version 4 holds the same without this.
+        op.pause.queued_ns = op.pause.asleep_ns / 2;
     }
     (paths, ops)
 }

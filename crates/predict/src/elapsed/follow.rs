@@ -681,6 +681,7 @@ mod tests {
                     lag_ns: 3,
                     rest_ns,
                 }),
+                queued_ns: 0,
             };
             let event = follow.push(&next);
             let awaits = event.awaits.unwrap();

@@ -130,10 +130,14 @@ columns! {
     AfterRestNs "after_rest_ns" Holds::Unsigned64, true, Dictionary, "ns",
         |op| op.pause.after.map(|a| a.rest_ns),
         "for how long the thread then worked or slept before this operation";
+    QueuedNs "queued_ns" Holds::Unsigned64, true, Dictionary, "ns", |op| some(op.pause.queued_ns),
+        "within the operation: ready to go on, behind others on the processors, a part of `latency_ns`; absent: not at all; \
+         since version 5";
 }
 
-/// Columns of versions before 4.
+/// Columns of versions before 4, and of version 4.
 pub(crate) const COLUMNS_OF_3: usize = Id::ReadyNs as usize;
+pub(crate) const COLUMNS_OF_4: usize = Id::QueuedNs as usize;
 
 fn some(ns: u64) -> Option<u64> {
     (ns > 0).then_some(ns)

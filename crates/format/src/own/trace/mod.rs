@@ -22,7 +22,7 @@ use crate::error::{FormatError, Version};
 pub type TraceError = FormatError;
 
 /// The version that is written; every version up to it is read.
-pub const TRACE_VERSION: Version = Version(4);
+pub const TRACE_VERSION: Version = Version(5);
 
 /// How the file is told from others.
 pub(crate) const FORMAT: crate::piece::Format = crate::piece::Format {

@@ -7,7 +7,7 @@ use fsage_core::{
     Pid, SourceError, Tid,
 };
 
-use super::columns::{COLUMNS, COLUMNS_OF_3, Id, unescape};
+use super::columns::{COLUMNS, COLUMNS_OF_3, COLUMNS_OF_4, Id, unescape};
 use super::writer::ENTRY_META;
 use super::{
     AnnotationColumn, AnnotationKind, AnnotationValue, Annotations, FORMAT, Loss, TraceEnd,
@@ -79,10 +79,11 @@ impl TraceReader {
             unfinished: !file.finished(),
             bytes_dropped: file.dropped(),
         };
-        let old = file
-            .entry(ENTRY_VERSION)
-            .is_some_and(|version| ["1", "2", "3"].contains(&version));
-        let own = if old { COLUMNS_OF_3 } else { COLUMNS.len() };
+        let own = match file.entry(ENTRY_VERSION) {
+            Some("1" | "2" | "3") => COLUMNS_OF_3,
+            Some("4") => COLUMNS_OF_4,
+            _ => COLUMNS.len(),
+        };
         let (wanted, added) = find_columns(&file, own)?;
         let total = file.piece_rows().fold(0u64, u64::saturating_add);
         Ok(Self {
@@ -104,6 +105,11 @@ impl TraceReader {
             row: 0,
             forgets: false,
         })
+    }
+
+    /// Whether operations that tell waits tell those for processors within themselves too: since version 5.
+    pub fn tells_queued(&self) -> bool {
+        self.own > COLUMNS_OF_4
     }
 
     /// From now on the table of paths begins anew with each piece, so that memory does not grow with their number:
@@ -375,6 +381,7 @@ impl<'a> Rows<'a> {
             ready_ns: ns(Id::ReadyNs),
             asleep_ns: ns(Id::AsleepNs),
             waited_ns: ns(Id::WaitedNs),
+            queued_ns: ns(Id::QueuedNs),
             after: self.get(Id::AfterTid, row).map(|tid| After {
                 tid: Tid(tid as u32),
                 ops: ns(Id::AfterOps) as u32,
