@@ -18,13 +18,15 @@ use super::validate::isolate_for;
 use super::{refuse_unless_allowed, results_dir, with_bar};
 use crate::args::BenchArgs;
 use crate::exit::{Exit, UsageError};
-use crate::files::apart;
+use crate::files::{apart, apart_from_results};
 use crate::{out, ui};
 
 pub fn run(args: &BenchArgs) -> Result<Exit> {
     out::directory(args.output.as_deref())?;
     spare_plan(args)?;
     let (plan, options) = planned(args)?;
+    let targets = plan.subjects.iter().flat_map(|s| s.target.spec.uses());
+    apart_from_results(targets, args.output.as_deref(), EXPERIMENT_FILE)?;
     isolate_for(plan.subjects.iter().map(|s| &s.target.spec))?;
     let stop = signals::install()?;
     super::prepare(plan.subjects.iter().map(|s| &s.target.spec), &stop)?;

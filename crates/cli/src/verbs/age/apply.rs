@@ -27,7 +27,9 @@ pub fn run(args: &AgeApplyArgs) -> Result<Exit> {
     }
     isolate_for([&target])?;
     let keep = args.keep.as_deref();
-    apart([&*args.workload], output.into_iter().chain(keep))?;
+    let uses = target.uses();
+    let reads = uses.iter().map(PathBuf::as_path).chain([&*args.workload]);
+    apart(reads, output.into_iter().chain(keep))?;
     let workload = open_whole_trace(&args.workload, args.allow_lossy)?;
     made_of(&workload, &args.workload)?;
     let stop = signals::install()?;
