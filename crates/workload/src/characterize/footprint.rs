@@ -18,16 +18,19 @@ type Place = (u32, u64);
 
 #[derive(Debug, Default)]
 pub(super) struct Footprint {
-    /// Last size seen; `None` for what is not a regular file or has no known size.
+    /// Last size seen of what is no directory; `None` where no size is known.
     files: FxHashMap<FileId, Option<u64>>,
     /// The generation seen last: some captures tell it of open files only, and 0 of names.
     generations: FxHashMap<(DevId, u64), u32>,
-    /// Files that were opened and of which no operation tells more than the name, as hashes.
+    /// Files that were opened and of which no operation tells more than the name, as hashes of it.
     named: FxHashSet<u64>,
     places: FxHashMap<(Option<PathId>, PathId), Place>,
     /// The table of paths that they are of.
     epoch: u32,
+    /// Directories that were used or in which names were, as hashes of their names.
     directories: FxHashSet<u64>,
+    /// Directories that were used, and whether under a name: those are among the named ones.
+    directory_ids: FxHashMap<(DevId, u64), bool>,
     capped: bool,
     depth_counts: Vec<u64>,
     depth_total: u64,
@@ -36,19 +39,64 @@ pub(super) struct Footprint {
 
 impl Footprint {
     pub fn take(&mut self, op: &Op, paths: &PathTable) {
-        self.file(op, paths);
+        // What tells nothing of its file is on what the file was known to be.
+        let known = |file: FileId| {
+            op.size_bytes.is_none() && self.directory_ids.contains_key(&(file.dev, file.ino))
+        };
+        let is_directory = is_directory(op) || op.file.is_some_and(known);
+        if is_directory {
+            self.directory(op, paths);
+        } else {
+            self.file(op, paths);
+        }
         if op.kind.class() != KindClass::Name {
             return;
         }
-        // A name that was not found may have no directory either.
-        let found = !matches!(op.result.errno(), Some(Errno::ENOENT | Errno::ENOTDIR));
+        // A name that was not found may have no directory either. Who only looks at a directory uses that, not the one
+        // above.
+        let looks =
+            is_directory && !matches!(op.kind, OpKind::Mkdir | OpKind::Rmdir | OpKind::Rename);
+        let found = !matches!(op.result.errno(), Some(Errno::ENOENT | Errno::ENOTDIR)) && !looks;
         self.name(op.dir, op.path, found, paths);
         if matches!(op.kind, OpKind::Rename | OpKind::Link) {
             self.name(op.dir2.or(op.dir), op.path2, found, paths);
         }
     }
 
+    fn directory(&mut self, op: &Op, paths: &PathTable) {
+        let name = op.path.map(|path| {
+            let base = op.dir.map_or(&b""[..], |dir| paths.get(dir));
+            Spelled::of(base, paths.get(path)).whole()
+        });
+        if let Some(name) = name {
+            self.directory_named(name);
+        }
+        let Some(file) = op.file else {
+            return;
+        };
+        let file = self.whole(file);
+        // What was met as a file before anything told that it is none.
+        self.files.remove(&file);
+        let key = (file.dev, file.ino);
+        if self.directory_ids.len() < MAX_DISTINCT || self.directory_ids.contains_key(&key) {
+            *self.directory_ids.entry(key).or_default() |= name.is_some();
+        } else {
+            self.capped = true;
+        }
+    }
+
+    fn directory_named(&mut self, name: u64) {
+        if self.directories.len() < MAX_DISTINCT {
+            self.directories.insert(name);
+        } else if !self.directories.contains(&name) {
+            self.capped = true;
+        }
+    }
+
     fn file(&mut self, op: &Op, paths: &PathTable) {
+        if op.record.contains(OpFlags::NOT_A_FILE) {
+            return;
+        }
         let Some(file) = op.file else {
             return self.named_file(op, paths);
         };
@@ -58,9 +106,6 @@ impl Footprint {
             return;
         }
         let seen = self.files.entry(file).or_insert(None);
-        if op.record.contains(OpFlags::DIRECTORY) || op.record.contains(OpFlags::NOT_A_FILE) {
-            return;
-        }
         let after = match op.kind {
             OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut if op.result.is_ok() => {
                 let end = op
@@ -92,25 +137,16 @@ impl Footprint {
     }
 
     fn named_file(&mut self, op: &Op, paths: &PathTable) {
-        let is_file = !op.record.contains(OpFlags::DIRECTORY)
-            && !op.record.contains(OpFlags::NOT_A_FILE)
-            && op.flags & O_DIRECTORY == 0;
-        let Some(path) = op.path.filter(|_| is_file) else {
+        let Some(path) = op.path else {
             return;
         };
         if op.kind != OpKind::Open || !op.result.is_ok() {
             return;
         }
-        let (dir, path) = (
-            op.dir.map_or(&b""[..], |dir| paths.get(dir)),
-            paths.get(path),
-        );
-        let mut hasher = FxHasher::default();
-        hasher.write(if path.starts_with(b"/") { b"" } else { dir });
-        hasher.write_u8(0);
-        hasher.write(path);
+        let base = op.dir.map_or(&b""[..], |dir| paths.get(dir));
+        let name = Spelled::of(base, paths.get(path)).whole();
         if self.named.len() < MAX_DISTINCT {
-            self.named.insert(hasher.finish());
+            self.named.insert(name);
         } else {
             self.capped = true;
         }
@@ -129,13 +165,8 @@ impl Footprint {
         if let Some(count) = self.depth_counts.get_mut(slot) {
             *count += 1;
         }
-        if !found {
-            return;
-        }
-        if self.directories.len() < MAX_DISTINCT {
-            self.directories.insert(directory);
-        } else if !self.directories.contains(&directory) {
-            self.capped = true;
+        if found {
+            self.directory_named(directory);
         }
     }
 
@@ -148,7 +179,7 @@ impl Footprint {
             return *place;
         }
         let base = dir.map_or(&b""[..], |dir| paths.get(dir));
-        let place = place(base, paths.get(path));
+        let place = Spelled::of(base, paths.get(path)).place();
         if self.places.len() >= MAX_DISTINCT {
             self.places.clear();
         }
@@ -156,10 +187,13 @@ impl Footprint {
         place
     }
 
+    /// Files, directories, and whether there are more of either.
     pub fn distinct(&self) -> (u64, u64, bool) {
+        let named = self.named.difference(&self.directories).count();
+        let unnamed = self.directory_ids.values().filter(|named| !**named).count();
         (
-            (self.files.len() + self.named.len()) as u64,
-            self.directories.len() as u64,
+            (self.files.len() + named) as u64,
+            (self.directories.len() + unnamed) as u64,
             self.capped,
         )
     }
@@ -182,27 +216,66 @@ impl Footprint {
     }
 }
 
-/// Depth and directory of a name by its spelling: `.` and `..` are resolved, links are not.
-fn place(base: &[u8], path: &[u8]) -> Place {
-    let base = if path.starts_with(b"/") {
-        &b""[..]
-    } else {
-        base
-    };
-    let mut parts: Vec<&[u8]> = Vec::new();
-    for part in base.split(|&b| b == b'/').chain(path.split(|&b| b == b'/')) {
-        match part {
-            b"" | b"." => {}
-            b".." if parts.last().is_some_and(|last| *last != b"..") => drop(parts.pop()),
-            _ => parts.push(part),
+/// Whether an operation is on a directory, as far as it tells.
+fn is_directory(op: &Op) -> bool {
+    op.record.contains(OpFlags::DIRECTORY)
+        || op.result.is_ok()
+            && match op.kind {
+                OpKind::Open => op.flags & O_DIRECTORY != 0,
+                OpKind::Mkdir
+                | OpKind::Rmdir
+                | OpKind::Readdir
+                | OpKind::Chdir
+                | OpKind::Fchdir => true,
+                _ => false,
+            }
+}
+
+/// A name by its spelling: `.` and `..` are resolved, links are not.
+struct Spelled<'a> {
+    is_absolute: bool,
+    parts: Vec<&'a [u8]>,
+}
+
+impl<'a> Spelled<'a> {
+    fn of(base: &'a [u8], path: &'a [u8]) -> Self {
+        let base = if path.starts_with(b"/") {
+            &b""[..]
+        } else {
+            base
+        };
+        let mut parts: Vec<&[u8]> = Vec::new();
+        for part in base.split(|&b| b == b'/').chain(path.split(|&b| b == b'/')) {
+            match part {
+                b"" | b"." => {}
+                b".." if parts.last().is_some_and(|last| *last != b"..") => drop(parts.pop()),
+                _ => parts.push(part),
+            }
+        }
+        Self {
+            is_absolute: path.starts_with(b"/") || base.starts_with(b"/"),
+            parts,
         }
     }
-    let mut hasher = FxHasher::default();
-    let absolute = path.starts_with(b"/") || base.starts_with(b"/");
-    hasher.write_u8(u8::from(absolute));
-    for part in parts.iter().take(parts.len().saturating_sub(1)) {
-        hasher.write(part);
-        hasher.write_u8(b'/');
+
+    /// The hash of its first parts.
+    fn hash(&self, parts: usize) -> u64 {
+        let mut hasher = FxHasher::default();
+        hasher.write_u8(u8::from(self.is_absolute));
+        for part in self.parts.iter().take(parts) {
+            hasher.write(part);
+            hasher.write_u8(b'/');
+        }
+        hasher.finish()
     }
-    (parts.len() as u32, hasher.finish())
+
+    fn whole(&self) -> u64 {
+        self.hash(self.parts.len())
+    }
+
+    /// Its depth, and its directory.
+    fn place(&self) -> Place {
+        let above = self.parts.len().saturating_sub(1);
+        (self.parts.len() as u32, self.hash(above))
+    }
 }

@@ -1,5 +1,5 @@
 use fsage_core::{
-    DevId, Errno, Fd, FileId, Op, OpFlags, OpKind, OpSink, Outcome, PathTable, Pid, Tid,
+    DevId, Errno, Fd, FileId, Op, OpFlags, OpKind, OpSink, Outcome, PathTable, Pause, Pid, Tid,
 };
 use proptest::prelude::*;
 
@@ -271,4 +271,104 @@ proptest! {
         prop_assert_eq!(found.processes.iter().map(|p| p.operations).sum::<u64>(), count);
         prop_assert!(found.over_time.operations.len() <= 512);
     }
+}
+
+/// What a thread did before its first operation is in no pause between operations: these fit the time of the stream.
+#[test]
+fn pauses_fit_between_the_operations() {
+    let mut all = Characterizer::new();
+    let paths = PathTable::new();
+    let told = |tid: u32, at_us: u64, pause: Pause| Op {
+        tid: Tid(tid),
+        record: OpFlags::WAITS,
+        pause,
+        ..op(OpKind::Stat, at_us)
+    };
+    let asleep = |us: u64| Pause {
+        asleep_ns: us * 1000,
+        ..Pause::default()
+    };
+    let fork = Op {
+        result: Outcome::ok(2),
+        ..op(OpKind::Fork, 1_000_020)
+    };
+    for sent in [
+        // It slept for a second before it did anything.
+        told(1, 1_000_000, asleep(1_000_000)),
+        Op {
+            record: OpFlags::WAITS,
+            ..fork
+        },
+        // Begun by an operation: its pause is known from there on.
+        told(2, 1_000_041, asleep(15)),
+        // More than there is room for.
+        told(1, 1_000_031, asleep(500)),
+    ] {
+        all.push(&sent, &paths).unwrap();
+    }
+    let found = all.finish(0);
+    let pauses = found.pauses.unwrap();
+    assert_eq!((pauses.asleep_ns, pauses.worked_ns), (25_000, 24_000));
+    assert!(pauses.asleep_ns + pauses.worked_ns <= 2 * found.span_ns);
+}
+
+/// Directories are no files, whether their names, only they, or names in them are used; nor are pipes.
+#[test]
+fn directories_are_counted_apart_from_files() {
+    let mut paths = PathTable::new();
+    let mut all = Characterizer::new();
+    let mut id = |path: &str| paths.intern(path.as_bytes());
+    let on = |kind, ino, record| Op {
+        file: Some(file(ino)),
+        record,
+        size_bytes: Some(4096),
+        result: Outcome::ok(3),
+        ..op(kind, 0)
+    };
+    let directory = OpFlags::DIRECTORY;
+    let (root, below) = (id("/up/t"), id("d"));
+    let look = Op {
+        path: root,
+        ..on(OpKind::Stat, 1, directory)
+    };
+    let open = Op {
+        dir: root,
+        path: below,
+        ..on(OpKind::Open, 2, directory)
+    };
+    let list = Op {
+        fd: Some(Fd(3)),
+        ..on(OpKind::Readdir, 2, directory)
+    };
+    let inherited = Op {
+        fd: Some(Fd(9)),
+        ..on(OpKind::Fstat, 5, directory)
+    };
+    let pipe = Op {
+        fd: Some(Fd(1)),
+        ..on(OpKind::Write, 6, OpFlags::NOT_A_FILE)
+    };
+    // Told by nothing but the list that is read of it.
+    let bare = Op {
+        path: id("/up/t/e"),
+        ..on(OpKind::Open, 3, OpFlags::default())
+    };
+    let bare_list = Op {
+        fd: Some(Fd(3)),
+        ..on(OpKind::Readdir, 3, OpFlags::default())
+    };
+    let asked = Op {
+        path: root,
+        size_bytes: None,
+        ..on(OpKind::Access, 1, OpFlags::default())
+    };
+    for sent in [look, open, list, inherited, pipe, bare, bare_list, asked] {
+        all.push(&sent, &paths).unwrap();
+    }
+    let sized = |found: &Characterization| found.file_sizes.iter().map(|b| b.count).sum::<u64>();
+    let found = all.finish(0);
+    // The root, two below it and the one that no name was told of; not the one above the root.
+    assert_eq!((found.distinct_files, found.distinct_directories), (0, 4));
+    assert_eq!(sized(&found), 0);
+    assert_eq!(found.bytes_not_files, 3);
 }
