@@ -53,6 +53,9 @@ pub struct Figures {
     pub errors: u64,
     /// By kind.
     pub kinds: BTreeMap<String, u64>,
+    /// The failed ones by kind.
+    #[serde(default)]
+    pub failed: BTreeMap<String, u64>,
     /// Bytes read.
     pub bytes_read: u64,
     /// Bytes written.
@@ -119,6 +122,7 @@ pub struct FigureSink {
     caches: Vec<PageCache>,
     seen: FxHashSet<(u32, u64)>,
     kinds: BTreeMap<&'static str, u64>,
+    failed: BTreeMap<&'static str, u64>,
     acts: BTreeMap<&'static str, ActFigures>,
 }
 
@@ -150,6 +154,7 @@ impl FigureSink {
             caches: caches.iter().map(cache).collect(),
             seen: FxHashSet::default(),
             kinds: BTreeMap::new(),
+            failed: BTreeMap::new(),
             acts: BTreeMap::new(),
         }
     }
@@ -158,6 +163,7 @@ impl FigureSink {
     pub fn finish(mut self) -> Figures {
         let named = |(name, count): (&str, u64)| (name.to_owned(), count);
         self.figures.kinds = self.kinds.into_iter().map(named).collect();
+        self.figures.failed = self.failed.into_iter().map(named).collect();
         let named = |(name, act): (&str, ActFigures)| (name.to_owned(), act);
         self.figures.acts = self.acts.into_iter().map(named).collect();
         self.figures.pages = self.seen.len() as u64;
@@ -179,7 +185,10 @@ impl FigureSink {
         };
         let figures = &mut self.figures;
         figures.operations += 1;
-        figures.errors += u64::from(!op.result.is_ok());
+        if !op.result.is_ok() {
+            figures.errors += 1;
+            *self.failed.entry(op.kind.name()).or_default() += 1;
+        }
         *self.kinds.entry(op.kind.name()).or_default() += 1;
         let first_ns = *self.first_ns.get_or_insert(op.start_ns);
         figures.elapsed_ns = figures.elapsed_ns.max(op.end_ns().saturating_sub(first_ns));

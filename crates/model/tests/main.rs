@@ -9,5 +9,6 @@ mod faithful;
 mod fsm;
 mod kept_open;
 mod order;
+mod possible;
 mod properties;
 mod reuse;

@@ -9,12 +9,11 @@ use fsage_format::result::character::{
     CacheHits, Concurrency, GroupStats, KindCount, PhaseStats, Popularity, PopularityShare,
     Reuse as ReuseStats, Timeline,
 };
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::fit::together;
 use super::gather::{Gather, Thread};
 use super::group::{groups, phases};
-use super::model::Type;
 use super::resolve::{Done, NONE, is_write};
 use super::reuse::{PAGE_BYTES, Reuse};
 
@@ -99,7 +98,10 @@ pub struct Character {
     bins: Vec<Sums>,
     of_bin: u64,
     of_thread: Vec<Sums>,
-    of_file: Vec<u64>,
+    /// By content: operations, and whether one found it or made it. A name where nothing ever was is no file.
+    of_file: Vec<(u64, bool)>,
+    /// Of contents under further names of a file: that of the first.
+    links: FxHashMap<u32, u32>,
     ends_ns: BinaryHeap<Reverse<u64>>,
     others_under_way: Vec<u64>,
 }
@@ -140,6 +142,7 @@ impl Character {
             of_bin: 1,
             of_thread: Vec::new(),
             of_file: Vec::new(),
+            links: FxHashMap::default(),
             ends_ns: BinaryHeap::new(),
             others_under_way: vec![0; MOST_UNDER_WAY + 1],
         }
@@ -161,10 +164,15 @@ impl Character {
         self.bin(op, moved);
         self.under_way(op);
         at(&mut self.of_thread, thread).add(op, moved);
-        for node in [done.node, done.to] {
-            if node != NONE {
-                *at(&mut self.of_file, node) += 1;
-            }
+        if op.kind == OpKind::Link && op.result.is_ok() {
+            let name = self.gather.resolver.file_of(done.to);
+            self.links.insert(name, done.file);
+        }
+        if done.file != NONE {
+            let file = self.links.get(&done.file).copied().unwrap_or(done.file);
+            let (operations, is_there) = at(&mut self.of_file, file);
+            *operations += 1;
+            *is_there |= op.result.is_ok();
         }
     }
 
@@ -327,7 +335,7 @@ impl Character {
             latency_total_ns: sums.latency_ns,
             kinds: sums.mix(),
         });
-        let mut stats: Vec<GroupStats> = stats.filter(|g| g.operations > 0).collect();
+        let mut stats: Vec<GroupStats> = stats.filter(|g| g.processes > 0).collect();
         stats.sort_by_key(|g| (Reverse(g.operations), g.pids.first().copied()));
         stats
     }
@@ -351,15 +359,11 @@ impl Character {
     }
 
     fn popularity(&self) -> Popularity {
-        let nodes = &self.gather.resolver.nodes;
-        let is_file = |node: usize| {
-            nodes
-                .get(node)
-                .is_some_and(|n| n.kind != Some(Type::Directory))
-        };
-        let used = self.of_file.iter().enumerate();
-        let used = used.filter(|(node, n)| **n > 0 && is_file(*node));
-        let mut counts: Vec<u64> = used.map(|(_, n)| *n).collect();
+        let resolver = &self.gather.resolver;
+        let is_file = |file: u32| !resolver.is_directory(file);
+        let used = (0..).zip(&self.of_file);
+        let used = used.filter(|(file, (_, is_there))| *is_there && is_file(*file));
+        let mut counts: Vec<u64> = used.map(|(_, (n, _))| *n).collect();
         counts.sort_unstable_by_key(|n| Reverse(*n));
         let all: u64 = counts.iter().sum();
         let share = |percent: f64| {
@@ -399,7 +403,7 @@ fn at<T: Default + Clone>(all: &mut Vec<T>, number: u32) -> &mut T {
 }
 
 /// The most spans that have a moment in common.
-fn at_once(mut spans: Vec<(u64, u64)>) -> u64 {
+pub(super) fn at_once(mut spans: Vec<(u64, u64)>) -> u64 {
     spans.sort_unstable();
     let mut ends: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
     let mut most = 0;

@@ -18,6 +18,7 @@ use super::dist::{Deck, Random};
 use super::model::{Group, Line, Model, Phase, Pick, Stage, Type, Visit};
 use super::names::{Has, Names, Wish};
 use super::play::{Call, FIRST_FD, Player, Who};
+use super::possible::Needs;
 use begun::Begun;
 use left::Left;
 pub use streams::Next;
@@ -66,8 +67,10 @@ pub struct Batch {
     pub after: Vec<(u32, u64)>,
     /// The calls.
     pub calls: Vec<Call>,
-    /// When, as the trace has it.
-    pub at_ns: u64,
+    /// From when to when, as the trace has it.
+    pub span_ns: (u64, u64),
+    /// The thread that does it.
+    pub tid: u32,
 }
 
 /// What comes after a lane's turn.
@@ -384,7 +387,8 @@ impl Generator {
             think_ns,
             after,
             calls,
-            at_ns: now_ns,
+            span_ns: (now_ns, then_ns),
+            tid: who.tid,
         };
         self.streams.give(who.visit.0, batch);
         lane.walked += 1;
@@ -441,6 +445,11 @@ impl Generator {
                 path2: None,
             });
         }
+    }
+
+    /// How many files were made so far where nothing was, and how many directories.
+    pub fn made(&self) -> (u64, u64) {
+        self.player.made
     }
 
     /// What is there before: directories, files and links with their sizes, each behind what holds it.
@@ -508,6 +517,7 @@ fn has(names: &Names, model: &Model, line: &Line, pid: u32) -> Has {
         writes: visit.and_then(Visit::writes),
         mapped: visit.is_some_and(Visit::maps),
         rest: visit.and_then(Visit::rest),
+        needs: visit.map(Visit::needs).unwrap_or_default(),
     };
     names.has(&line.file, wish)
 }
@@ -528,18 +538,22 @@ fn names(
     let writes = model.visit(line).and_then(Visit::writes);
     let rest = model.visit(line).and_then(Visit::rest);
     let mapped = model.visit(line).is_some_and(Visit::maps);
-    let wish = |empty, bytes| Wish {
+    let needs = model.visit(line).map(Visit::needs).unwrap_or_default();
+    let wish = |empty, bytes, needs| Wish {
         pid,
         empty,
         bytes,
         writes,
         mapped,
         rest,
+        needs,
     };
     let names = &mut player.names;
-    let name = names.pick(model, &line.file, far, wish(empties, bytes), random);
+    let first = wish(empties, bytes, needs);
+    let name = names.pick(model, &line.file, far, first, random);
+    let second = wish(false, None, Needs::default());
     let other = line.to.as_ref();
-    let to = other.and_then(|to| names.pick(model, to, far_to, wish(false, None), random));
+    let to = other.and_then(|to| names.pick(model, to, far_to, second, random));
     for (name, class) in [(name, line.file.class), (to, other.map_or(0, |t| t.class))] {
         if let Some(name) = name {
             names.adopt(name, class);

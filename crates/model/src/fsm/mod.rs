@@ -19,6 +19,7 @@ pub(crate) mod model;
 mod names;
 mod outline;
 mod play;
+mod possible;
 mod recency;
 pub(crate) mod resolve;
 mod reuse;

@@ -12,10 +12,11 @@ use rustc_hash::FxHashMap;
 use super::check::MOST_DEPTH;
 use super::dist::{Deck, Random};
 use super::model::{Choice, Class, Model, OLDEST, Pick, Stage, Type};
+use super::possible::Needs;
 use super::recency::Recency;
 use class::{ClassState, in_order};
 pub use has::Has;
-pub use name::{Name, Opened};
+pub use name::{Name, Opened, Touched};
 
 /// The names of a call, where it has one and a second.
 pub type Paths = (Option<Arc<[u8]>>, Option<Arc<[u8]>>);
@@ -35,6 +36,8 @@ pub struct Wish {
     pub mapped: bool,
     /// How much is left of an open file, at the least and at the most, where that matters.
     pub rest: Option<(u64, u64)>,
+    /// What it must be.
+    pub needs: Needs,
 }
 
 /// All names.
@@ -70,6 +73,30 @@ fn around(stack: &Recency<u32>, from: usize) -> impl Iterator<Item = u32> {
 fn in_place(names: &[Name], name: u32) -> bool {
     let above = names.get(name as usize).map_or(0, |n| n.above);
     names.get(above as usize).is_some_and(|n| n.exists)
+}
+
+/// Whether a name is as it must be for what is done.
+fn suits(names: &[Name], name: u32, wish: Wish) -> bool {
+    let known = names.get(name as usize);
+    known.is_some_and(|n| n.suits(wish.needs) && (!wish.empty || n.children == 0))
+}
+
+/// Of a stack the one that is as it must be, from one on; that one where none near it is.
+fn suiting(names: &[Name], stack: &Recency<u32>, from: usize, wish: Wish) -> Option<u32> {
+    let near = around(stack, from).find(|name| suits(names, *name, wish));
+    near.or_else(|| stack.nth(from))
+}
+
+/// Of those that a process has open one that is open for what is done, with as much left as there was where one has.
+fn held(names: &[Name], open: &Recency<u32>, from: usize, wish: Wish) -> Option<u32> {
+    let find = |rest| {
+        let fits = |name: &u32| {
+            let known = names.get(*name as usize);
+            known.is_some_and(|n| n.is_open_for(wish, rest))
+        };
+        around(open, from).find(fits)
+    };
+    find(wish.rest).or_else(|| find(None))
 }
 
 /// So many files are about as far away.
@@ -157,7 +184,7 @@ impl Names {
             children: 0,
             opened: Vec::new(),
             kept: Vec::new(),
-            mapped: (0, 0),
+            mapped: Touched::default(),
             places: None,
             changed: None,
             users: Vec::new(),
@@ -314,10 +341,8 @@ impl Names {
         random: &mut Random,
     ) -> Option<u32> {
         let class = choice.class;
-        let Wish {
-            pid, empty, bytes, ..
-        } = wish;
-        if let Some(found) = bytes.and_then(|bytes| self.sized(choice, distance, bytes)) {
+        let Wish { pid, bytes, .. } = wish;
+        if let Some(found) = bytes.and_then(|bytes| self.sized(choice, distance, bytes, wish)) {
             return Some(found);
         }
         let lacks = choice.pick == Pick::Open && !self.has_any(choice, pid);
@@ -333,30 +358,19 @@ impl Names {
             old.map_or(far, |old| of.saturating_sub(old + 1))
                 .min(of.saturating_sub(1))
         };
-        let nth = |stack: &Recency<u32>| stack.nth(at(stack.len()));
         let names = &self.all;
+        let nth = |stack: &Recency<u32>| suiting(names, stack, at(stack.len()), wish);
         let placed = |name: &u32| in_place(names, *name);
         let found = match choice.pick {
-            Pick::Fresh => state.fresh.pop(),
+            Pick::Fresh => state.next(|name| suits(names, *name, wish)),
             Pick::Known if old.is_none() && far >= state.there.len() && self.data > 1.0 => {
-                state.fresh.pop()
+                state.next(|name| suits(names, *name, wish))
             }
             Pick::Gone => around(&state.gone, at(state.gone.len())).find(placed),
             Pick::Open => self
                 .open
                 .get(&(class, pid))
-                .and_then(|open| {
-                    let from = at(open.len());
-                    let find = |rest| {
-                        let fits = |name: &u32| {
-                            let known = names.get(*name as usize);
-                            known.is_some_and(|n| n.is_open_for(wish, rest))
-                        };
-                        around(open, from).find(fits)
-                    };
-                    let other = || find(None).or_else(|| nth(open));
-                    find(wish.rest).or_else(other)
-                })
+                .and_then(|open| held(names, open, at(open.len()), wish).or_else(|| nth(open)))
                 .or_else(|| nth(&state.shared))
                 .or(other),
             Pick::Shared => nth(&state.shared),
@@ -369,16 +383,8 @@ impl Names {
             return Some(self.fresh_name(model, class, random));
         }
         let state = self.classes.get_mut(class as usize)?;
-        let from = at(state.there.len());
-        let there = if empty {
-            let names = &self.all;
-            let is_empty = |n: &u32| names.get(*n as usize).is_some_and(|n| n.children == 0);
-            let near = around(&state.there, from).find(is_empty);
-            near.or_else(|| state.there.nth(from))
-        } else {
-            state.there.nth(from)
-        };
-        let gone = around(&state.gone, 0).find(placed);
+        let there = suiting(&self.all, &state.there, at(state.there.len()), wish);
+        let gone = around(&state.gone, 0).find(|name| in_place(&self.all, *name));
         there
             .or_else(|| state.fresh.pop())
             .or_else(|| self.like(model, class, at))
@@ -388,7 +394,7 @@ impl Names {
 
     /// Of those about as far away the one whose size is nearest to `bytes`: in a trace it hangs on its size which file is
     /// read how often, and distances alone do not tell that.
-    fn sized(&mut self, choice: &Choice, distance: u64, bytes: u64) -> Option<u32> {
+    fn sized(&mut self, choice: &Choice, distance: u64, bytes: u64, wish: Wish) -> Option<u32> {
         let state = self.classes.get_mut(choice.class as usize)?;
         let names = &self.all;
         let off = |name: &u32| {
@@ -396,11 +402,13 @@ impl Names {
                 .get(*name as usize)
                 .map_or(u64::MAX, |n| n.size.abs_diff(bytes))
         };
+        let suits = |name: &u32| suits(names, *name, wish);
         match choice.pick {
             Pick::Fresh => {
                 let from = state.fresh.len().saturating_sub(ALIKE);
                 let last = state.fresh.get(from..)?;
-                let (at, _) = last.iter().enumerate().rev().min_by_key(|(_, n)| off(n))?;
+                let near = last.iter().enumerate().rev().filter(|(_, n)| suits(n));
+                let (at, _) = near.min_by_key(|(_, n)| off(n))?;
                 Some(state.fresh.swap_remove(from + at))
             }
             Pick::Known => {
@@ -412,7 +420,8 @@ impl Names {
                 // What was used just now or longest ago is that very file.
                 let room = (far.min(of.checked_sub(far + 1)?) / 4).min(ALIKE);
                 let near = far - room..=far + room;
-                near.filter_map(|d| state.there.nth(d)).min_by_key(off)
+                let near = near.filter_map(|d| state.there.nth(d)).filter(suits);
+                near.min_by_key(off)
             }
             _ => None,
         }

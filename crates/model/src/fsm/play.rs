@@ -3,6 +3,7 @@
 mod call;
 mod decks;
 mod descriptor;
+mod until;
 
 use std::sync::Arc;
 
@@ -12,12 +13,13 @@ use rustc_hash::FxHashMap;
 
 use super::dist::Random;
 use super::model::{Model, Stage, Type};
-use super::names::{LONGEST, Names, Opened};
+use super::names::{LONGEST, Names, Opened, Touched};
+use super::possible::{can_be, inside, is_another};
 use super::resolve::{KEPT, errno_of};
-use super::step::{At, LARGEST, VisitStep};
+use super::step::{LARGEST, VisitStep};
 use call::by_name;
 pub use call::{Call, Who};
-use decks::{Decks, anywhere};
+use decks::{Decks, From};
 
 /// A visit that goes on for longer is cut: its calls are held at once.
 const CALLS: usize = 1 << 20;
@@ -47,6 +49,8 @@ pub struct Player {
     pub opened_by: Vec<(u32, u64)>,
     /// Whether the visit at hand makes, removes or writes something.
     pub changes: bool,
+    /// Files that were made where nothing was, and directories.
+    pub made: (u64, u64),
 }
 
 /// What a visit is about.
@@ -72,6 +76,7 @@ impl Player {
             lacks: 0,
             opened_by: Vec::new(),
             changes: false,
+            made: (0, 0),
         }
     }
 
@@ -154,48 +159,6 @@ impl Player {
         }
     }
 
-    /// Reads until the end are as many as the trace had: where the sizes of the files do not come to that, the last of
-    /// a kind are split or put together.
-    fn plan(
-        &self,
-        step: &VisitStep,
-        decks: &mut Decks,
-        about: About,
-        more: u64,
-        random: &mut Random,
-    ) {
-        let wanted = decks.times.draw(&step.times, random);
-        decks.calls_lack = decks.calls_lack.saturating_add_unsigned(wanted);
-        let each = step.bytes.most().max(1);
-        let calls = self.rest(about).div_ceil(each).max(1) + more;
-        let lacks = decks.calls_lack.saturating_sub_unsigned(calls);
-        let last = decks.times.left() <= lacks.unsigned_abs().saturating_add(LAST);
-        decks.split = if last { lacks } else { 0 };
-    }
-
-    /// How much is left of the file at hand, bytes.
-    fn rest(&self, about: About) -> u64 {
-        let name = about.name.and_then(|n| self.names.get(n));
-        name.map_or(0, |n| {
-            let open = n.opened.iter().rfind(|o| o.tid == about.who.tid);
-            let open = open.or(n.opened.last());
-            open.map_or(n.size, |o| n.size_of(o).saturating_sub(o.last.1))
-        })
-    }
-
-    /// Whether the next transfer finds nothing.
-    fn at_end(&self, about: About) -> bool {
-        let name = about.name.and_then(|n| self.names.get(n));
-        name.is_none_or(|n| {
-            let open = n
-                .opened
-                .iter()
-                .rfind(|o| o.tid == about.who.tid)
-                .or(n.opened.last());
-            open.map_or(n.size == 0, |o| o.last.1 >= n.size_of(o))
-        })
-    }
-
     fn call(
         &mut self,
         step: &VisitStep,
@@ -252,6 +215,9 @@ impl Player {
         };
         match op.kind {
             OpKind::Unlink if exists && kind == Type::Directory => error = Some(Errno::EISDIR),
+            OpKind::Open | OpKind::Truncate if exists => {
+                error = error.or(is_another(op.kind, op.flags, kind));
+            }
             OpKind::Rmdir if exists && kind != Type::Directory => error = Some(Errno::ENOTDIR),
             OpKind::Rmdir if exists && known.children > 0 => error = Some(Errno(39)),
             // The target's own directory stays.
@@ -264,8 +230,10 @@ impl Player {
                 error = error.or_else(|| self.names.cannot(op.kind, name, to));
             }
             OpKind::Symlink => path2 = Some(Arc::from(&b"elsewhere"[..])),
-            OpKind::Truncate | OpKind::Setxattr => op.length = Some(bytes),
             _ => {}
+        }
+        if matches!(op.kind, OpKind::Truncate | OpKind::Setxattr) {
+            op.length = Some(bytes);
         }
         if matches!(
             op.kind,
@@ -291,12 +259,22 @@ impl Player {
         out.push(Call { op, path, path2 });
     }
 
+    /// Something is made where nothing was.
+    fn makes(&mut self, name: u32, kind: Type) {
+        let made = match kind {
+            Type::Directory => &mut self.made.1,
+            Type::File | Type::Link => &mut self.made.0,
+        };
+        *made += 1;
+        self.appears(name, kind);
+    }
+
     fn appears(&mut self, name: u32, kind: Type) {
         let Some(known) = self.names.get_mut(name) else {
             return;
         };
         (known.exists, known.kind, known.size) = (true, kind, 0);
-        known.stage = Stage::default();
+        (known.stage, known.mapped) = (Stage::default(), Touched::default());
         let above = known.above;
         self.names.holds(above, true);
         if kind == Type::Directory {
@@ -321,9 +299,9 @@ impl Player {
         match op.kind {
             OpKind::Open => self.open(op, name, who),
             OpKind::Unlink | OpKind::Rmdir => self.vanishes(name),
-            OpKind::Mkdir => self.appears(name, Type::Directory),
-            OpKind::Symlink => self.appears(name, Type::Link),
-            OpKind::Mknod => self.appears(name, Type::File),
+            OpKind::Mkdir => self.makes(name, Type::Directory),
+            OpKind::Symlink => self.makes(name, Type::Link),
+            OpKind::Mknod => self.makes(name, Type::File),
             OpKind::Truncate => {
                 if let Some(known) = self.names.get_mut(name) {
                     known.size = bytes;
@@ -347,7 +325,7 @@ impl Player {
                         known.opened.extend(from.opened);
                         known.kept.extend(from.kept);
                         known.places = from.places;
-                        known.stage = from.stage;
+                        (known.stage, known.mapped) = (from.stage, from.mapped);
                     }
                 }
                 if op.kind == OpKind::Rename {
@@ -376,7 +354,7 @@ impl Player {
         let fd = free as i32 + who.first_fd;
         op.result = Outcome::ok(fd as u64);
         if op.flags & O_CREAT != 0 && !self.names.get(name).is_some_and(|n| n.exists) {
-            self.appears(name, Type::File);
+            self.makes(name, Type::File);
         }
         let Some(known) = self.names.get_mut(name) else {
             return;
@@ -416,6 +394,9 @@ impl Player {
             self.keep(name, who, out);
             return;
         }
+        if !self.names.get(name).is_some_and(|n| can_be(&op, n, None)) {
+            return;
+        }
         let lent = self.lend(op.kind, name, who.pid);
         if let Some(at) = lent.or_else(|| self.descriptor(&op, name, who, out)) {
             self.on_descriptor((op, at), name, step, decks, who, random, out);
@@ -442,6 +423,9 @@ impl Player {
         let Some(&open) = known.opened.get(at) else {
             return;
         };
+        if !can_be(&op, known, Some(&open)) {
+            return;
+        }
         op.pid = Pid(open.pid);
         op.fd = Some(Fd(open.fd.0));
         if open.by.0 != who.visit.0 {
@@ -518,25 +502,19 @@ impl Player {
         };
         let size = known.size_of(&open);
         let fault = op.kind == OpKind::Fault;
-        let last = if fault { known.mapped } else { open.last };
+        let last = if fault {
+            known.mapped.of(op.pid.0)
+        } else {
+            open.last
+        };
         let write = matches!(op.kind, OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut);
-        let offset = match step.form.at {
-            _ if write && open.append => size,
-            At::None | At::Next => last.1,
-            At::Again => last.0,
-            At::Start => 0,
-            At::End if step.place.is_empty() => size,
-            At::End => size.saturating_add(decks.place.draw(&step.place, random)),
-            At::Skip(by) => last.1.saturating_add_signed(by),
-            At::From => decks.place.draw(&step.place, random).min(size),
-            At::Back => size.saturating_sub(decks.place.draw(&step.place, random)),
-            At::Random => {
-                // A seek goes where there is something.
-                let room = size.saturating_sub(bytes.max(step.unit));
-                anywhere(known, step, room, decks, random)
-            }
-        }
-        .min(LARGEST);
+        let from = From { open, last, size };
+        let offset = from.starts(known, step, bytes, decks, random);
+        let (offset, bytes) = if fault {
+            inside(offset, bytes, size)
+        } else {
+            (offset, bytes)
+        };
         let moved = match op.kind {
             OpKind::Seek => 0,
             _ if write => bytes,
@@ -565,7 +543,7 @@ impl Player {
         // What is read behind is what was written.
         self.changes |= write && moved > 0;
         if fault {
-            known.mapped = after;
+            known.mapped = Touched::by(op.pid.0, after);
         } else {
             open.last = after;
         }

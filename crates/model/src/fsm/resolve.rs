@@ -16,6 +16,7 @@ use crate::descriptors::{Descriptors, follow};
 use super::model::{Pick, Stage, Type};
 use super::recency::Recency;
 use super::step::{Form, LARGEST};
+use change::fewer;
 use files::is_usual;
 
 /// No file.
@@ -143,6 +144,8 @@ pub struct Resolver {
     descriptors: Descriptors<Opened>,
     names: FxHashMap<Box<[u8]>, u32>,
     links: FxHashMap<u32, Box<[u8]>>,
+    /// Of what was renamed before anything told what it is: the name that it had.
+    renamed: FxHashMap<u32, u32>,
     /// The names.
     pub nodes: Vec<Node>,
     files: Vec<File>,
@@ -224,9 +227,7 @@ impl Resolver {
             Some(0) | None => self.node(b"/")?,
             Some(slash) => self.node(path.get(..slash)?)?,
         };
-        if let Some(above) = self.nodes.get_mut(above as usize) {
-            above.kind = Some(Type::Directory);
-        }
+        self.is_of(above, Type::Directory);
         let node = u32::try_from(self.nodes.len()).ok().filter(|&n| n < NONE)?;
         let file = self.content(node);
         self.nodes.push(Node {
@@ -268,7 +269,15 @@ impl Resolver {
         file.map_or(Stage::default(), |f| f.stage)
     }
 
-    fn file_of(&self, node: u32) -> u32 {
+    /// Whether a content is that of a directory.
+    pub fn is_directory(&self, file: u32) -> bool {
+        let file = self.files.get(file as usize);
+        let node = file.and_then(|f| self.nodes.get(f.node as usize));
+        node.is_some_and(|n| n.kind == Some(Type::Directory))
+    }
+
+    /// The content under a name, [`NONE`] of none.
+    pub fn file_of(&self, node: u32) -> u32 {
         self.nodes.get(node as usize).map_or(NONE, |n| n.file)
     }
 
@@ -515,15 +524,6 @@ impl Resolver {
         self.learn(node, exists, size.filter(|_| exists && error == 0));
         if error == 0 && op.kind == OpKind::Link {
             self.learn(to, false, None);
-        }
-    }
-}
-
-fn fewer<K: std::hash::Hash + Eq>(counts: &mut FxHashMap<K, u32>, key: &K) {
-    if let Some(n) = counts.get_mut(key) {
-        *n -= 1;
-        if *n == 0 {
-            counts.remove(key);
         }
     }
 }

@@ -23,7 +23,7 @@ pub struct Fork {
 impl Gather {
     /// A thread begins a process. What it has open the other has, too: a visit does not go on across that.
     pub(super) fn fork(&mut self, id: u32, op: &Op, child: u32) {
-        if self.counts_only || op.flags & CLONE_THREAD != 0 {
+        if op.flags & CLONE_THREAD != 0 {
             return;
         }
         self.close(id);
@@ -43,6 +43,9 @@ impl Gather {
             thread.span_ns.0 = op.start_ns;
         }
         thread.span_ns.1 = thread.span_ns.1.max(op.start_ns);
+        if self.counts_only {
+            return;
+        }
         self.visits.push(Visited {
             start_ns: op.start_ns,
             think_ns,

@@ -152,7 +152,8 @@ impl Generator {
             think_ns,
             after,
             calls: Vec::new(),
-            at_ns: now_ns,
+            span_ns: (now_ns, now_ns),
+            tid: who.tid,
         };
         self.streams.give(who.visit.0, batch);
         *self.begun.living.entry(who.tid).or_default() += 1;

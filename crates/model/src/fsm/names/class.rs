@@ -3,6 +3,7 @@
 use super::super::dist::{Deck, Random};
 use super::super::model::{Class, Order};
 use super::super::recency::Recency;
+use super::NEAR;
 
 /// The files of a class.
 #[derive(Debug, Default)]
@@ -26,6 +27,16 @@ impl ClassState {
         }
         all.reverse();
         all
+    }
+
+    /// The next that was not used yet; one that suits comes before its turn.
+    pub(super) fn next(&mut self, suits: impl Fn(&u32) -> bool) -> Option<u32> {
+        let from = self.fresh.len().saturating_sub(NEAR);
+        let near = self.fresh.get(from..)?;
+        match near.iter().rposition(suits) {
+            Some(at) => Some(self.fresh.remove(from + at)),
+            None => self.fresh.pop(),
+        }
     }
 
     /// A file was used.

@@ -2,6 +2,7 @@
 
 use super::super::classes::Classes;
 use super::super::model::{Choice, Pick};
+use super::super::possible::Needs;
 use super::{ALIKE, Names, Wish, around};
 
 /// Whether there is one of a choice.
@@ -20,7 +21,8 @@ impl Names {
     pub fn has(&self, choice: &Choice, wish: Wish) -> Has {
         let any = self.has_any(choice, wish.pid);
         let open = self.open.get(&(choice.class, wish.pid));
-        match open.filter(|_| any && choice.pick == Pick::Open && wish.rest.is_some()) {
+        let matters = wish.rest.is_some() || wish.needs != Needs::default();
+        match open.filter(|_| any && choice.pick == Pick::Open && matters) {
             Some(open) => {
                 let mut near = around(open, 0).take(ALIKE);
                 let fits = near.any(|name| self.fits(name, wish));

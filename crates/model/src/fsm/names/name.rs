@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::super::model::{Stage, Type};
+use super::super::possible::Needs;
 use super::super::recency::Recency;
 use super::Wish;
 
@@ -31,6 +32,25 @@ pub struct Opened {
     pub last: (u64, u64),
 }
 
+/// Where a process touched a mapping of a file last: each goes its own way there.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Touched {
+    pid: u32,
+    last: (u64, u64),
+}
+
+impl Touched {
+    /// Where a process goes on.
+    pub fn of(self, pid: u32) -> (u64, u64) {
+        if self.pid == pid { self.last } else { (0, 0) }
+    }
+
+    /// A process touched this.
+    pub fn by(pid: u32, last: (u64, u64)) -> Self {
+        Self { pid, last }
+    }
+}
+
 /// A name, and what is there.
 #[derive(Debug, Clone)]
 pub struct Name {
@@ -53,7 +73,7 @@ pub struct Name {
     /// Descriptors that stand for mappings of it, one of each process at the most.
     pub kept: Vec<Opened>,
     /// Where a mapping of it was touched last.
-    pub mapped: (u64, u64),
+    pub mapped: Touched,
     /// Places at random that were used; of most files none are.
     pub places: Option<Box<Recency<u64>>>,
     /// The visit that made, removed or wrote it.
@@ -79,10 +99,29 @@ impl Name {
         }
     }
 
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.kind == Type::Directory
+    }
+
+    /// Whether it is as it must be, by its name.
+    pub(super) fn suits(&self, needs: Needs) -> bool {
+        let content = !needs.content || self.size > 0;
+        content && needs.directory.is_none_or(|is| is == self.is_directory())
+    }
+
     /// Whether a process has it open for what is done: to write, to read or either, with so much left.
     pub(super) fn is_open_for(&self, wish: Wish, rest: Option<(u64, u64)>) -> bool {
         let pid = wish.pid;
-        if wish.mapped && self.kept.iter().any(|o| o.pid == pid) {
+        if wish
+            .needs
+            .directory
+            .is_some_and(|is| is != self.is_directory())
+        {
+            return false;
+        }
+        let mapped = |o: &Opened| o.pid == pid && !(wish.needs.content && self.size_of(o) == 0);
+        if wish.mapped && self.kept.iter().any(mapped) {
             return true;
         }
         let fits = |open: &Opened| match wish.writes {
@@ -91,6 +130,9 @@ impl Name {
             None => true,
         };
         let left = |open: &Opened| {
+            if wish.needs.content && self.size_of(open) == 0 {
+                return false;
+            }
             let left = self.size_of(open).saturating_sub(open.last.1);
             rest.is_none_or(|(least, most)| (least..=most).contains(&left))
         };

@@ -1,8 +1,10 @@
 //! What the steps of a visit draw their numbers from.
 
+use fsage_core::OpKind;
+
 use super::super::dist::{Deck, Random};
-use super::super::names::Name;
-use super::super::step::{LARGEST, VisitStep};
+use super::super::names::{Name, Opened};
+use super::super::step::{At, LARGEST, VisitStep};
 use super::PAGE_BYTES;
 
 #[derive(Debug, Clone, Default)]
@@ -35,8 +37,48 @@ impl Decks {
     }
 }
 
+/// From where a transfer is told: the descriptor, where the last one started and ended, and the size of the file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct From {
+    pub(super) open: Opened,
+    pub(super) last: (u64, u64),
+    pub(super) size: u64,
+}
+
+impl From {
+    /// Where the next of so many bytes starts.
+    pub(super) fn starts(
+        self,
+        known: &mut Name,
+        step: &VisitStep,
+        bytes: u64,
+        decks: &mut Decks,
+        random: &mut Random,
+    ) -> u64 {
+        let Self { open, last, size } = self;
+        let write = step.form.is_write() && step.form.kind != OpKind::Fault;
+        let offset = match step.form.at {
+            _ if write && open.append => size,
+            At::None | At::Next => last.1,
+            At::Again => last.0,
+            At::Start => 0,
+            At::End if step.place.is_empty() => size,
+            At::End => size.saturating_add(decks.place.draw(&step.place, random)),
+            At::Skip(by) => last.1.saturating_add_signed(by),
+            At::From => decks.place.draw(&step.place, random).min(size),
+            At::Back => size.saturating_sub(decks.place.draw(&step.place, random)),
+            At::Random => {
+                // A seek goes where there is something.
+                let room = size.saturating_sub(bytes.max(step.unit));
+                anywhere(known, step, room, decks, random)
+            }
+        };
+        offset.min(LARGEST)
+    }
+}
+
 /// Where a transfer at random starts, in a file with so much room before it.
-pub(super) fn anywhere(
+fn anywhere(
     known: &mut Name,
     step: &VisitStep,
     room_bytes: u64,

@@ -2,6 +2,7 @@
 
 use fsage_core::{Op, OpFlags, OpKind, PathTable};
 use fsage_namespace::flags::{O_APPEND, O_DIRECTORY, O_TRUNC};
+use rustc_hash::FxHashMap;
 
 use crate::descriptors::install;
 
@@ -10,16 +11,20 @@ use super::{Cursor, Opened, Resolver};
 
 impl Resolver {
     pub(super) fn change(&mut self, op: &Op, node: u32, to: u32, paths: &PathTable) {
+        if op.record.contains(OpFlags::DIRECTORY) && op.kind != OpKind::Rmdir {
+            self.made(node, Type::Directory);
+        }
         match op.kind {
             OpKind::Open => self.opened(op, node),
             OpKind::Unlink | OpKind::Rmdir => {
                 self.links.remove(&node);
+                if op.kind == OpKind::Rmdir {
+                    self.is_of(node, Type::Directory);
+                }
+                self.renamed.remove(&node);
                 let fresh = self.content(node);
                 if let Some(known) = self.nodes.get_mut(node as usize) {
                     (known.exists, known.file) = (false, fresh);
-                    if op.kind == OpKind::Rmdir {
-                        known.kind = Some(Type::Directory);
-                    }
                 }
             }
             OpKind::Mkdir | OpKind::Mknod | OpKind::Symlink => {
@@ -39,6 +44,11 @@ impl Resolver {
                     return;
                 };
                 let fresh = self.content(node);
+                if from.kind.is_none() {
+                    self.renamed.insert(to, node);
+                } else {
+                    self.renamed.remove(&to);
+                }
                 if let Some(known) = self.nodes.get_mut(node as usize) {
                     (known.exists, known.file) = (false, fresh);
                 }
@@ -63,8 +73,24 @@ impl Resolver {
     }
 
     pub(super) fn made(&mut self, node: u32, kind: Type) {
+        self.is_of(node, kind);
         if let Some(known) = self.nodes.get_mut(node as usize) {
-            (known.exists, known.kind) = (true, Some(kind));
+            known.exists = true;
+        }
+    }
+
+    /// What is there is of that kind, and was so under the names that it had before.
+    pub(super) fn is_of(&mut self, node: u32, kind: Type) {
+        let mut next = Some(node);
+        while let Some(known) = next.and_then(|node| self.nodes.get_mut(node as usize)) {
+            known.kind = Some(kind);
+            next = next.and_then(|node| self.renamed.remove(&node));
+            let unknown = |node: &u32| {
+                self.nodes
+                    .get(*node as usize)
+                    .is_some_and(|n| n.kind.is_none())
+            };
+            next = next.filter(unknown);
         }
     }
 
@@ -74,10 +100,10 @@ impl Resolver {
             return;
         };
         known.exists = true;
-        if directory {
-            known.kind = Some(Type::Directory);
-        }
         let file = known.file;
+        if directory {
+            self.is_of(node, Type::Directory);
+        }
         if op.flags & O_TRUNC != 0 {
             self.set_size(file, 0);
         }
@@ -99,6 +125,16 @@ impl Resolver {
         *self.held_by_any.entry(file).or_default() += 1;
         if let Some(old) = install(&mut self.descriptors, op, fsage_core::Fd(fd), opened) {
             self.let_go(old);
+        }
+    }
+}
+
+/// One fewer of a key.
+pub(super) fn fewer<K: std::hash::Hash + Eq>(counts: &mut FxHashMap<K, u32>, key: &K) {
+    if let Some(n) = counts.get_mut(key) {
+        *n -= 1;
+        if *n == 0 {
+            counts.remove(key);
         }
     }
 }

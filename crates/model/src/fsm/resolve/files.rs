@@ -33,7 +33,13 @@ impl Resolver {
         }
         let node = self.node(format!("/\0{}/{}", id.dev.0, id.ino).as_bytes())?;
         let file = self.file_of(node);
-        self.made(node, Type::File);
+        let is_directory = op.record.contains(OpFlags::DIRECTORY) || op.kind == OpKind::Readdir;
+        let kind = if is_directory {
+            Type::Directory
+        } else {
+            Type::File
+        };
+        self.made(node, kind);
         self.ids.insert(id, file);
         Some(file)
     }
