@@ -54,20 +54,31 @@ fn answer(result: &Evaluation, page: &mut Page) {
         )
     } else {
         format!(
-            "{model} does not stand for {original} on {on}: {} of {} are off by more than their limits{part}",
+            "{model} does not stand for {original} on {on}: {} of {} {} off by more than {}{part}",
             result.missed,
-            counted(result.judged, "figure")
+            counted(result.judged, "figure"),
+            if result.missed == 1 { "is" } else { "are" },
+            if result.missed == 1 {
+                "its limit"
+            } else {
+                "their limits"
+            },
         )
     });
     if let Some(text) = likelihood(result) {
         page.say(text);
     }
     if let Some(worst) = &result.worst {
+        let figures = result.targets.iter().flat_map(|t| &t.figures);
+        let mut of = figures.filter(|f| f.name == worst.figure && f.within == Some(false));
+        let far = match of.find(|f| f.error.is_none()) {
+            Some(_) if worst.error == 0.0 => "not in the original".to_owned(),
+            _ => off(&worst.figure, worst.error),
+        };
         page.say(format!(
-            "farthest off: {} on {}, {} ({} allowed)",
+            "farthest off: {} on {}, {far} ({} allowed)",
             title(&worst.figure),
             worst.target,
-            off(&worst.figure, worst.error),
             allowed(&worst.figure, worst.limit),
         ));
     }
@@ -144,6 +155,7 @@ fn allowed(name: &str, limit: f64) -> String {
 fn title(name: &str) -> String {
     match name.split_once(':') {
         Some(("operations", kind)) => format!("operations: {kind}"),
+        Some(("failed", kind)) => format!("failed: {kind}"),
         Some(("latency", act)) => format!("latency of {act}"),
         Some(("cache_hits", "half")) => "hits, half the cache".into(),
         Some(("cache_hits", _)) => "hits, twice the cache".into(),
@@ -190,7 +202,7 @@ fn shown(result: &Evaluation) -> Shown {
             all.push((&figure.name, off, far));
         }
     }
-    let is_count = |name: &str| name.starts_with("operations:");
+    let is_count = |name: &str| name.starts_with("operations:") || name.starts_with("failed:");
     let mut worst: Vec<(&str, f64)> = all
         .iter()
         .filter_map(|(name, off, far)| off.then_some((*name, *far)))
@@ -462,6 +474,35 @@ mod tests {
         )];
         let page = text(&evaluation(&[good, figures]), false, 80);
         assert_eq!(rows(&page).len(), 5, "{page}");
+    }
+
+    #[test]
+    fn what_fails_in_the_model_alone_is_said() {
+        let figures = vec![
+            figure("operations:fault", "count", (1589.0, 1589.0), 0.01),
+            figure("failed:fault", "count", (0.0, 548.0), 0.01),
+        ];
+        let mut result = evaluation(&[figures]);
+        result.worst = Some(fsage_format::result::evaluation::WorstFigure {
+            target: "target 0".into(),
+            figure: "failed:fault".into(),
+            error: 0.0,
+            limit: 0.01,
+        });
+        let page = text(&result, false, 120);
+        assert!(
+            page.contains("1 of 2 figures is off by more than its limit"),
+            "{page}"
+        );
+        assert!(
+            page.contains("failed: fault on target 0, not in the original"),
+            "{page}"
+        );
+        assert_eq!(
+            rows(&page),
+            [" failed: fault         0    548  not there !      1 %"],
+            "{page}"
+        );
     }
 
     #[test]

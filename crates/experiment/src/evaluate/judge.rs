@@ -25,6 +25,9 @@ const JUDGED: [&str; 6] = ["create", "write", "read", "delete", "stat", "fsync"]
 const FEW: f64 = 5.0;
 const FEW_LATENCIES: f64 = 30.0;
 
+/// What the names of figures begin with that tell how many operations of a kind failed.
+const FAILED: &str = "failed:";
+
 /// How far a model may be off.
 struct Limits {
     counts: f64,
@@ -82,6 +85,11 @@ pub(super) fn judge(plan: &EvaluatePlan, runs: &Runs, failed: Vec<FailedSide>) -
             ));
         }
     }
+    warnings.extend(targets.iter().flat_map(|target| {
+        let off = |f: &&EvaluatedFigure| f.within == Some(false);
+        let failed = target.figures.iter().filter(off);
+        failed.filter_map(|figure| ended_otherwise(&target.name, figure))
+    }));
     let judged = targets
         .iter()
         .flat_map(|t| t.figures.iter().map(move |f| (t, f)));
@@ -123,6 +131,16 @@ pub(super) fn judge(plan: &EvaluatePlan, runs: &Runs, failed: Vec<FailedSide>) -
         interrupted: false,
         warnings,
     }
+}
+
+/// What is said of operations that failed in one of both and not in the other.
+fn ended_otherwise(target: &str, figure: &EvaluatedFigure) -> Option<String> {
+    let kind = figure.name.strip_prefix(FAILED)?;
+    Some(format!(
+        "{target}: of the operations {kind} {} failed in the model, {} in the original: those did not do what they stand for",
+        figure.model.mean.round(),
+        figure.original.mean.round()
+    ))
 }
 
 /// How far off a figure is beside its limit.
@@ -208,6 +226,13 @@ fn figures(limits: &Limits, original: &[SideRun], model: &[SideRun]) -> Vec<Eval
         let name = format!("operations:{kind}");
         table.add((&name, "count"), Some(limits.counts), |run| {
             Some(run.figures.kinds.get(&kind).copied().unwrap_or(0) as f64)
+        });
+    }
+    // What fails where the original's did not was not done, however many there were.
+    for kind in names(sides, |f| f.failed.keys().collect()) {
+        let name = format!("{FAILED}{kind}");
+        table.add((&name, "count"), Some(limits.counts), |run| {
+            Some(run.figures.failed.get(&kind).copied().unwrap_or(0) as f64)
         });
     }
     let seconds = |f: &Figures| f.elapsed_ns.max(1) as f64 / 1e9;
@@ -390,5 +415,59 @@ fn faster(a: &[f64], b: &[f64]) -> f64 {
         0.5
     } else {
         f64::from(u8::from(apart > 0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(side: Side, faults: u64, failed: u64) -> SideRun {
+        let of = |n: u64| {
+            let kinds = (n > 0).then(|| ("fault".to_owned(), n));
+            kinds.into_iter().collect()
+        };
+        SideRun {
+            target: "mem:fast".into(),
+            side,
+            run: 0,
+            start_unix_ns: 0,
+            made_cold: None,
+            differ: 0,
+            figures: Figures {
+                operations: faults,
+                errors: failed,
+                kinds: of(faults),
+                failed: of(failed),
+                ..Figures::default()
+            },
+            device: None,
+        }
+    }
+
+    #[test]
+    fn operations_that_fail_in_the_model_alone_are_off() {
+        let limits = Limits::of(false, true);
+        let judged = |failed: u64| {
+            let sides = [run(Side::Original, 1589, 0), run(Side::Model, 1589, failed)];
+            let [original, model] = &sides;
+            let figures = figures(
+                &limits,
+                std::slice::from_ref(original),
+                std::slice::from_ref(model),
+            );
+            let found = figures.into_iter().find(|f| f.name == "failed:fault");
+            found.map(|f| (f.within, ended_otherwise("mem:fast", &f)))
+        };
+        assert_eq!(judged(0), None);
+        let (within, said) = judged(548).unwrap();
+        assert_eq!(within, Some(false));
+        let said = said.unwrap();
+        assert!(
+            said.contains("operations fault 548 failed in the model, 0 in"),
+            "{said}"
+        );
+        // A few are none.
+        assert_eq!(judged(2).unwrap().0, Some(true));
     }
 }
