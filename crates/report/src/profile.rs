@@ -4,20 +4,29 @@ mod answer;
 
 use fsage_core::metric::{self, Group, MetricId};
 use fsage_format::profile::{MetricValue, SystemProfile};
+use fsage_format::result::environment::TargetRecord;
 
 use crate::environment::VIRTUAL;
 use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units;
 
-/// What a terminal shows of the profile in `file`: the answer; with `details` every metric.
+/// What is shown of the profile in `file`: the answer; with `details` every metric.
 pub fn text(profile: &SystemProfile, file: &str, details: bool, width: u16) -> String {
     if details {
         all(profile, width)
     } else {
-        answer::text(profile, file, width)
+        answer::text(profile, file, None, width)
     }
 }
+
+/// The answer for a terminal of so many `lines`: it says what it has no room for.
+pub fn screen(profile: &SystemProfile, file: &str, lines: u16, width: u16) -> String {
+    answer::text(profile, file, Some(lines), width)
+}
+
+/// What the stated costs of a simulated device begin with.
+const SIMULATED: &str = "disk.device.";
 
 /// Of what it is, and how far it can be trusted.
 fn head(profile: &SystemProfile, page: &mut Page) {
@@ -25,8 +34,9 @@ fn head(profile: &SystemProfile, page: &mut Page) {
     let measured = &profile.measurement;
     caution(profile, page);
     let device = target.device_text();
-    let on = match device.as_str() {
-        "" if target.is_deviceless() || profile.environment.is_virtual() => {
+    let on = match (device.as_str(), simulated(target)) {
+        ("", Some(device)) => format!("on {device}"),
+        ("", None) if target.is_deviceless() || profile.environment.is_virtual() => {
             "without a device".to_owned()
         }
         _ => format!("on {}", or_unknown(&device)),
@@ -53,6 +63,18 @@ fn head(profile: &SystemProfile, page: &mut Page) {
     if profile.environment.is_virtual() {
         page.say(VIRTUAL);
     }
+}
+
+/// The device of a target that computes its time and what is charged for one; `None` where it has none.
+fn simulated(target: &TargetRecord) -> Option<String> {
+    let stated = &target.parameters;
+    if !stated.keys().any(|key| key.starts_with(SIMULATED)) {
+        return None;
+    }
+    let far = stated.get(&format!("{SIMULATED}far_ns"));
+    let far = far.and_then(|ns| ns.parse::<f64>().ok());
+    let far = far.map(|ns| format!(" ({} to another place)", units::duration(ns)));
+    Some(format!("a simulated device{}", far.unwrap_or_default()))
 }
 
 fn all(profile: &SystemProfile, width: u16) -> String {
@@ -281,7 +303,7 @@ mod tests {
                 for metric in &mut profile.metrics {
                     metric.marks = vec!["other processes ran".to_owned(); disturbed.into()];
                 }
-                let said = text(&profile, "a file.fsp", false, 80);
+                let said = screen(&profile, "a file.fsp", 25, 80);
                 let lines: Vec<&str> = said.lines().collect();
                 assert!(lines.len() <= 24, "{} lines:\n{said}", lines.len());
                 assert!(lines.iter().all(|l| l.chars().count() <= 80), "{said}");
@@ -302,6 +324,64 @@ mod tests {
         let empty = SystemProfile::new("empty", Environment::default());
         let said = text(&empty, "empty.fsp", false, 80);
         assert!(said.contains("none of the main costs"), "{said}");
+    }
+
+    #[test]
+    fn a_simulated_device_is_told() {
+        let mut profile = SystemProfile::new("mem:disk", Environment::default());
+        let target = &mut profile.environment.target;
+        (target.virtual_time, target.file_system) = (true, Some("mem".into()));
+        let said = |profile: &SystemProfile, details| text(profile, "m.fsp", details, 80);
+        assert!(said(&profile, false).starts_with("mem:disk: mem without a device\n"));
+        let stated = ("disk.device.far_ns".to_owned(), "8000000".to_owned());
+        profile.environment.target.parameters.extend([stated]);
+        for details in [false, true] {
+            let said = said(&profile, details);
+            let head = "mem:disk: mem on a simulated device (8 ms to another place)\n";
+            assert!(said.starts_with(head), "{said}");
+        }
+    }
+
+    #[test]
+    fn no_cost_is_dropped_without_a_word() {
+        let mut profile = SystemProfile::new("mem:disk", Environment::default());
+        let costs = [
+            "CR", "OPEN", "STAT", "RC4", "WN4", "FSYN4", "RENAME", "RMF4", "RFO", "RD1024", "RRD4",
+            "BC", "DTR",
+        ];
+        profile.metrics = costs
+            .iter()
+            .map(|name| MetricValue {
+                marks: vec!["other processes ran".into()],
+                ..value_of(name)
+            })
+            .collect();
+        let rows = |said: &str| said.lines().filter(|l| l.ends_with("disturbed")).count();
+        // Where nobody tells how high the terminal is, as in a pipe, and where it is high enough.
+        for said in [
+            text(&profile, "a.fsp", false, 80),
+            screen(&profile, "a.fsp", 60, 80),
+        ] {
+            assert_eq!(rows(&said), costs.len(), "{said}");
+            assert!(!said.contains("more of the main costs"), "{said}");
+        }
+        let said = screen(&profile, "a.fsp", 22, 80);
+        let left = costs.len() - rows(&said);
+        assert!(said.lines().count() < 22 && left > 0, "{said}");
+        let more = format!("{left} more of the main costs: --details\n");
+        assert!(said.contains(&more), "{said}");
+    }
+
+    fn value_of(name: &str) -> MetricValue {
+        MetricValue {
+            name: name.into(),
+            unit: "us".into(),
+            estimate: 3.0,
+            low: Some(2.9),
+            high: Some(3.1),
+            runs: 3,
+            ..MetricValue::default()
+        }
     }
 
     #[test]

@@ -8,9 +8,6 @@ use crate::page::{Page, quoted};
 use crate::table::{Align, TextTable};
 use crate::units::{self, counted};
 
-/// Lines of the answer, at 80 columns.
-const LINES: usize = 24;
-
 /// The main costs, as they are shown: what it is in words, and the metrics that tell it, the first that was measured.
 const COSTS: [(&str, &[&str]); 13] = [
     ("create a file", &["CR"]),
@@ -31,7 +28,7 @@ const COSTS: [(&str, &[&str]); 13] = [
     ("throttled writer", &["DTR"]),
 ];
 
-/// Those that go first where the page has no room, in this order.
+/// Those that go first where a terminal has no room, in this order.
 const SPARE: [&str; 5] = [
     "throttled writer",
     "rename a file",
@@ -40,15 +37,24 @@ const SPARE: [&str; 5] = [
     "open a file",
 ];
 
-/// The answer, on 24 lines of 80 columns.
-pub(super) fn text(profile: &SystemProfile, file: &str, width: u16) -> String {
-    let pages = (0..=SPARE.len()).map(|spared| page(profile, file, spared, width));
-    let mut last = String::new();
-    for page in pages {
-        if page.lines().count() <= LINES {
-            return page;
+/// The answer with all of the main costs that were measured. On a terminal of so many `lines` those go that it has no room
+/// for, and it says how many.
+pub(super) fn text(profile: &SystemProfile, file: &str, lines: Option<u16>, width: u16) -> String {
+    let all = page(profile, file, 0, width);
+    let Some(lines) = lines else {
+        return all;
+    };
+    // The last line of a terminal is that of what is typed next.
+    let fits = |page: &String| page.lines().count() < lines.into();
+    if fits(&all) {
+        return all;
+    }
+    let mut last = all;
+    for spared in 1..=SPARE.len() {
+        last = page(profile, file, spared, width);
+        if fits(&last) {
+            break;
         }
-        last = page;
     }
     last
 }
@@ -56,12 +62,22 @@ pub(super) fn text(profile: &SystemProfile, file: &str, width: u16) -> String {
 fn page(profile: &SystemProfile, file: &str, spared: usize, width: u16) -> String {
     let mut page = Page::new(width);
     super::head(profile, &mut page);
-    let table = costs(profile, spared, width);
+    let all = measured(profile);
+    let spare = SPARE.get(..spared).unwrap_or_default();
+    let shown: Vec<Cost<'_>> = all
+        .iter()
+        .filter(|(what, _)| !spare.contains(what))
+        .copied()
+        .collect();
     page.blank();
-    if table.is_empty() {
+    if shown.is_empty() {
         page.say("none of the main costs was measured");
     } else {
-        page.table(&table);
+        page.table(&costs(&shown, width));
+    }
+    let left = all.len() - shown.len();
+    if left > 0 {
+        page.say(format!("{left} more of the main costs: --details"));
     }
     if let Some(text) = names(profile) {
         page.say(text);
@@ -71,13 +87,18 @@ fn page(profile: &SystemProfile, file: &str, spared: usize, width: u16) -> Strin
     page.finish()
 }
 
-fn costs(profile: &SystemProfile, spared: usize, width: u16) -> TextTable {
-    let spared = SPARE.get(..spared).unwrap_or_default();
-    let shown: Vec<(&str, &MetricValue)> = COSTS
+/// A cost in words, and the metric that tells it.
+type Cost<'p> = (&'static str, &'p MetricValue);
+
+/// The main costs that were measured.
+fn measured(profile: &SystemProfile) -> Vec<Cost<'_>> {
+    let found = COSTS
         .iter()
-        .filter(|(what, _)| !spared.contains(what))
-        .filter_map(|(what, names)| Some((*what, names.iter().find_map(|n| profile.get(n))?)))
-        .collect();
+        .filter_map(|(what, names)| Some((*what, names.iter().find_map(|n| profile.get(n))?)));
+    found.collect()
+}
+
+fn costs(shown: &[Cost<'_>], width: u16) -> TextTable {
     let marked = shown.iter().any(|(_, m)| !m.marks.is_empty());
     let mut columns = vec![
         // The metric goes before what it means is cut.
@@ -92,7 +113,7 @@ fn costs(profile: &SystemProfile, spared: usize, width: u16) -> TextTable {
     let mut table = TextTable::new(&columns, width).dropping(&["metric"]);
     for (what, metric) in shown {
         let mut row = vec![
-            what.to_owned(),
+            (*what).to_owned(),
             metric.name.clone(),
             value(metric),
             interval(metric),
