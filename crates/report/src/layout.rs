@@ -12,6 +12,12 @@ const BAR: usize = 24;
 /// From this share of unknown places on it is said why they are.
 const MOSTLY: f64 = 0.5;
 
+/// How the names of snapshots end.
+const SNAPSHOT: &str = ".fss";
+
+/// What helps where a snapshot has files that were not yet written when it was taken.
+pub(crate) const WRITE_FIRST: &str = "take the snapshot again after `sync`";
+
 /// Targets of which that is said.
 const UNKNOWN_SAID: usize = 4;
 
@@ -80,17 +86,24 @@ fn one(page: &mut Page, layout: &Layout, against: Option<&Layout>) {
     if let Some(other) = against {
         page.say(format!("{}: {}", other.target, score(other.score)));
     }
-    let each = layout.extents as f64 / layout.files_placed.max(1) as f64;
+    let placed = if layout.files_placed > 0 {
+        format!(
+            "{} in {} ({} a file), ",
+            count(layout.files_placed),
+            counted(layout.extents, "extent"),
+            each(layout),
+        )
+    } else {
+        String::new()
+    };
     page.say(format!(
-        "{}: {} in {} ({each:.2} a file), {} without a block, {} unknown",
+        "{}: {placed}{} without a block, {} unknown",
         counted(layout.files, "file"),
-        count(layout.files_placed),
-        counted(layout.extents, "extent"),
         count(layout.files_empty),
         count(layout.unknown.total()),
     ));
     if layout.unknown.total() > 0 {
-        page.item(format!("unknown: {}", unknown(&layout.unknown)));
+        page.item(format!("unknown: {}", why(layout)));
     }
     if layout.unreadable > 0 {
         page.item(format!("{} could not be read", count(layout.unreadable)));
@@ -121,11 +134,31 @@ fn one(page: &mut Page, layout: &Layout, against: Option<&Layout>) {
     }
 }
 
-fn unknown(files: &UnknownFiles) -> String {
+/// How many extents a file has; nothing is known of those without a place.
+fn each(layout: &Layout) -> String {
+    match (layout.files_placed, layout.unknown.total()) {
+        (0, 0) => "-".to_owned(),
+        (0, _) => "unknown".to_owned(),
+        (placed, _) => format!("{:.2}", layout.extents as f64 / placed as f64),
+    }
+}
+
+/// Why places are unknown. What was not written when a snapshot was taken is so in it for ever.
+fn why(layout: &Layout) -> String {
+    if layout.target.ends_with(SNAPSHOT) {
+        unknown(&layout.unknown, WRITE_FIRST)
+    } else {
+        unknown(&layout.unknown, "--sync writes them out")
+    }
+}
+
+/// Why so many files have no known place; `help` is what helps those that were not yet written.
+pub(crate) fn unknown(files: &UnknownFiles, help: &str) -> String {
+    let delayed = format!("not yet written ({help})");
     let reasons = [
         (files.encoded, "compressed or encrypted"),
         (files.inline, "inline or in a part of a block"),
-        (files.delayed, "not yet written (--sync writes them out)"),
+        (files.delayed, delayed.as_str()),
         (files.no_address, "without an address"),
         (
             files.not_told,
@@ -277,11 +310,10 @@ fn several(page: &mut Page, layouts: &[Layout], against: &[Layout]) {
     }
     let mut table = TextTable::new(&columns, page.width()).dropping(&["unknown", "files"]);
     for (index, layout) in layouts.iter().enumerate() {
-        let each = layout.extents as f64 / layout.files_placed.max(1) as f64;
         let mut row = vec![
             layout.target.clone(),
             count(layout.files),
-            format!("{each:.2}"),
+            each(layout),
             count(layout.unknown.total()),
             score(layout.score),
         ];
@@ -307,7 +339,7 @@ fn mostly_unknown(layout: &Layout) -> Option<String> {
             layout.target,
             count(places),
             counted(all, "file"),
-            unknown(&layout.unknown)
+            why(layout)
         )
     })
 }
@@ -338,9 +370,50 @@ mod tests {
         for width in [80, 160] {
             let said = text(&found, false, width);
             let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
-            let caution = "day-1.fss: where 80 of 90 files with data lie is unknown: 80 not yet written (--sync";
+            let caution = "day-1.fss: where 80 of 90 files with data lie is unknown: 80 not yet written (take the \
+                           snapshot again after `sync`)";
             assert!(words.starts_with(caution), "{said}");
             assert!(!words.contains("day-2.fss: where"), "{said}");
         }
+    }
+
+    #[test]
+    fn what_is_unknown_has_no_number_and_what_is_said_of_it_helps() {
+        let of = |target: &str| Layout {
+            target: target.into(),
+            files: 749,
+            unknown: UnknownFiles {
+                delayed: 749,
+                ..UnknownFiles::default()
+            },
+            ..Layout::default()
+        };
+        let said = |layouts: Vec<Layout>| {
+            let found = Layouts {
+                layouts,
+                ..Layouts::default()
+            };
+            text(&found, false, 160)
+        };
+        let snapshot = said(vec![of("d1.fss")]);
+        assert!(snapshot.contains("749 not yet written (take the snapshot again after `sync`)"));
+        assert!(
+            !snapshot.contains("--sync") && !snapshot.contains("0.00"),
+            "{snapshot}"
+        );
+        let directory = said(vec![of("d1")]);
+        assert!(
+            directory.contains("749 not yet written (--sync writes them out)"),
+            "{directory}"
+        );
+        let empty = Layout {
+            unknown: UnknownFiles::default(),
+            files_empty: 749,
+            ..of("empty.fss")
+        };
+        let several = said(vec![of("d1.fss"), empty]);
+        let rows: Vec<&str> = several.lines().filter(|l| l.starts_with(' ')).collect();
+        assert!(!several.contains("0.00"), "{several}");
+        assert!(rows.iter().any(|l| l.contains("749  unknown")), "{several}");
     }
 }

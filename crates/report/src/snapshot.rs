@@ -1,10 +1,12 @@
 //! What a tree is like.
 
 use fsage_core::FileType;
-use fsage_format::snapshot::{SnapshotEnd, SnapshotEntry, SnapshotMeta};
+use fsage_format::result::layout::UnknownFiles;
+use fsage_format::snapshot::{SnapshotEnd, SnapshotEntry, SnapshotMeta, extent_flags};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::layout;
 use crate::page::{Page, quoted};
 use crate::table::{Align, TextTable, bar};
 use crate::units::{bytes, count, counted, percent};
@@ -30,8 +32,12 @@ pub struct ShownTree {
     pub size_bytes: u64,
     /// Space allocated to them, bytes.
     pub allocated_bytes: u64,
-    /// Extents of all files.
+    /// Extents of all files that lie somewhere.
     pub extents: u64,
+    /// Regular files with data of which it is known where they lie; one with several names counts once.
+    pub files_placed: u64,
+    /// Those of which it is not, by why.
+    pub unknown: UnknownFiles,
     /// Files with blocks, in more than one extent.
     pub files_in_pieces: u64,
     /// Regular files by size: element 0 counts empty ones, element N sizes from 2^(N-1).
@@ -60,6 +66,8 @@ impl SnapshotSummary {
             size_bytes: 0,
             allocated_bytes: 0,
             extents: 0,
+            files_placed: 0,
+            unknown: UnknownFiles::default(),
             files_in_pieces: 0,
             sizes: Vec::new(),
         })
@@ -79,13 +87,12 @@ impl SnapshotSummary {
                     tree.sizes.resize(bucket + 1, 0);
                 }
                 tree.sizes[bucket] += 1;
+                tree.lies(entry);
             }
             FileType::Directory => tree.directories += 1,
             FileType::Symlink => tree.symlinks += 1,
             FileType::Other => {}
         }
-        tree.extents += entry.extents.len() as u64;
-        tree.files_in_pieces += u64::from(entry.extents.len() > 1);
     }
 
     /// Everything that was added.
@@ -95,6 +102,30 @@ impl SnapshotSummary {
             bytes_dropped,
             ..self.0
         }
+    }
+}
+
+impl ShownTree {
+    /// Where the data of a regular file lie. Names of a file after its first have no extents.
+    fn lies(&mut self, entry: &SnapshotEntry) {
+        let flags = entry.extents.iter().fold(0, |all, e| all | e.flags);
+        let is_told = !entry.extents.is_empty();
+        let has_data = entry.allocated_bytes > 0 && entry.size_bytes > 0;
+        let unknown = &mut self.unknown;
+        let reason = match flags & extent_flags::NO_ADDRESS {
+            _ if !is_told && entry.links <= 1 && has_data => &mut unknown.not_told,
+            0 => {
+                self.files_placed += u64::from(is_told);
+                self.extents += entry.extents.len() as u64;
+                self.files_in_pieces += u64::from(entry.extents.len() > 1);
+                return;
+            }
+            flags if flags & extent_flags::ENCODED != 0 => &mut unknown.encoded,
+            flags if flags & extent_flags::NOT_ALIGNED != 0 => &mut unknown.inline,
+            flags if flags & extent_flags::DELALLOC != 0 => &mut unknown.delayed,
+            _ => &mut unknown.no_address,
+        };
+        *reason += 1;
     }
 }
 
@@ -121,13 +152,7 @@ pub fn text(shown: &ShownTree, file: &str, details: bool, width: u16) -> String 
         counted(shown.directories, "directory"),
         counted(shown.symlinks, "symbolic link"),
     ));
-    let pieces = shown.files_in_pieces as f64 / shown.files.max(1) as f64;
-    page.say(format!(
-        "{}; {} in more than one ({} of all files)",
-        counted(shown.extents, "extent"),
-        counted(shown.files_in_pieces, "file"),
-        percent(pieces),
-    ));
+    page.say(places(shown));
     match &shown.end {
         None => page.say("INCOMPLETE: the snapshot has no end: this is what is whole of it"),
         Some(end) if end.stopped.is_some() => page
@@ -144,6 +169,32 @@ pub fn text(shown: &ShownTree, file: &str, details: bool, width: u16) -> String 
     let next = "next: fsage predict TRACE --on PROFILE --snapshot";
     page.verbatim(format!("{next} {}", quoted(file)));
     page.finish()
+}
+
+/// In how many pieces the files lie, where that is known.
+fn places(shown: &ShownTree) -> String {
+    let unknown = shown.unknown.total();
+    let why = layout::unknown(&shown.unknown, layout::WRITE_FIRST);
+    if shown.files_placed == 0 && unknown > 0 {
+        return format!(
+            "where {} with data lie is unknown: {why}",
+            counted(unknown, "file")
+        );
+    }
+    let (of, among) = match unknown {
+        0 => (shown.files, "all files"),
+        _ => (shown.files_placed, "those whose place is known"),
+    };
+    let mut text = format!(
+        "{}; {} in more than one ({} of {among})",
+        counted(shown.extents, "extent"),
+        counted(shown.files_in_pieces, "file"),
+        percent(shown.files_in_pieces as f64 / of.max(1) as f64),
+    );
+    if unknown > 0 {
+        text += &format!("; places unknown: {why}");
+    }
+    text
 }
 
 fn sizes(shown: &ShownTree, details: bool, width: u16) -> TextTable {
@@ -199,7 +250,62 @@ fn by_class(sizes: &[u64]) -> Vec<(String, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use fsage_format::snapshot::Extent;
+
     use super::*;
+
+    fn file(ino: u64, flags: &[u32]) -> SnapshotEntry {
+        let extent = |(at, &flags): (usize, &u32)| Extent {
+            logical_bytes: at as u64 * 4096,
+            physical_bytes: (ino + 2 * at as u64) * 4096,
+            length_bytes: 4096,
+            flags,
+        };
+        SnapshotEntry {
+            extents: flags.iter().enumerate().map(extent).collect(),
+            ..SnapshotEntry::of(
+                vec![b'f'],
+                ino,
+                FileType::Regular,
+                4096 * flags.len() as u64,
+            )
+        }
+    }
+
+    #[test]
+    fn what_has_no_place_is_in_no_piece() {
+        let delayed = extent_flags::UNKNOWN | extent_flags::DELALLOC;
+        let said = |files: &[SnapshotEntry]| {
+            let mut summary = SnapshotSummary::new(SnapshotMeta::default());
+            for file in files {
+                summary.add(file);
+            }
+            let shown = summary.finish(None, 0);
+            let text = text(&shown, "a.fss", false, 200);
+            (shown, text.lines().nth(1).unwrap_or_default().to_owned())
+        };
+        let (shown, line) = said(&[file(1, &[delayed]), file(2, &[delayed])]);
+        assert_eq!(
+            (shown.extents, shown.files_placed, shown.unknown.delayed),
+            (0, 0, 2)
+        );
+        let after = "2 not yet written (take the snapshot again after `sync`)";
+        assert_eq!(
+            line,
+            format!("where 2 files with data lie is unknown: {after}")
+        );
+        let (_, line) = said(&[file(1, &[0, 0]), file(2, &[0]), file(3, &[delayed])]);
+        let known = "3 extents; 1 file in more than one (50.0 % of those whose place is known)";
+        assert!(
+            line.starts_with(known) && line.contains("1 not yet written"),
+            "{line}"
+        );
+        let (_, line) = said(&[file(1, &[0, 0]), file(2, &[])]);
+        assert_eq!(
+            line,
+            "2 extents; 1 file in more than one (50.0 % of all files)"
+        );
+    }
 
     #[test]
     fn classes_hold_every_file_once() {
