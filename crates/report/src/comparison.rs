@@ -1,5 +1,7 @@
 //! A comparison as tables and sentences.
 
+use std::collections::BTreeSet;
+
 use fsage_format::result::comparison::{
     ComparedMetric, ComparedPair, ComparedSide, Comparison, Difference, Estimate, NotCompared,
     SampleSummary, Verdict,
@@ -62,13 +64,7 @@ pub fn text(comparison: &Comparison, details: bool, all: bool, width: u16) -> St
                 units::percent(WORTH_TELLING)
             ));
         }
-        let causes: usize = comparison.pairs.iter().map(|p| p.differences.len()).sum();
-        if causes > 0 {
-            page.say(format!(
-                "{} of configuration or environment may be the cause",
-                units::counted(causes as u64, "difference")
-            ));
-        }
+        settings(&mut page, comparison);
     }
     let left = |what: &NotCompared| format!("not compared: {}: {}", what.what, what.why);
     let most = if details { usize::MAX } else { 2 };
@@ -98,6 +94,36 @@ fn differs(m: &ComparedMetric) -> bool {
     significant
         && m.ratio
             .is_none_or(|r| (r.value - 1.0).abs() >= WORTH_TELLING)
+}
+
+/// Whether anything differs that is to have a cause.
+fn apart(pair: &ComparedPair) -> bool {
+    pair.metrics.iter().any(differs)
+}
+
+/// What a difference may be due to; where there is none, in how much they differ all the same.
+fn settings(page: &mut Page, comparison: &Comparison) {
+    let distinct = |of: &dyn Fn(&ComparedPair) -> bool| {
+        let pairs = comparison.pairs.iter().filter(|pair| of(pair));
+        let all: BTreeSet<&str> = pairs
+            .flat_map(|pair| &pair.differences)
+            .map(|difference| difference.what.as_str())
+            .collect();
+        all.len() as u64
+    };
+    let causes = distinct(&apart);
+    let all = distinct(&|_| true);
+    if causes > 0 {
+        page.say(format!(
+            "{} of configuration or environment may be the cause",
+            units::counted(causes, "difference")
+        ));
+    } else if all > 0 {
+        page.say(format!(
+            "they differ in {} of configuration or environment",
+            units::counted(all, "setting")
+        ));
+    }
 }
 
 fn finding(page: &mut Page, comparison: &Comparison) {
@@ -244,7 +270,7 @@ fn pair_text(page: &mut Page, pair: &ComparedPair, all: bool, width: u16) {
             units::counted(left.len() as u64, "other metric")
         ));
     }
-    differences(page, &pair.differences);
+    differences(page, pair);
     for warning in &pair.warnings {
         page.say(format!("note: {warning}"));
     }
@@ -318,12 +344,17 @@ fn verdict(metric: &ComparedMetric) -> &'static str {
     }
 }
 
-fn differences(page: &mut Page, all: &[Difference]) {
+fn differences(page: &mut Page, pair: &ComparedPair) {
+    let all: &[Difference] = &pair.differences;
     if all.is_empty() {
         page.say("configuration and recorded environment: no difference");
         return;
     }
-    page.say("what differs beside the measurement, and may be the cause:");
+    page.say(if apart(pair) {
+        "what differs beside the measurement, and may be the cause:"
+    } else {
+        "what differs beside the measurement:"
+    });
     for difference in all.iter().take(TOLD) {
         page.item(format!(
             "{}: a {}, b {}",
@@ -414,6 +445,57 @@ mod tests {
             said.contains("not significant") && !said.contains("corrected"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn causes_are_offered_where_there_is_a_difference() {
+        let side = |configuration: &str| ComparedSide {
+            experiment: 0,
+            configuration: configuration.into(),
+            target: "/t".into(),
+            workload: "w".into(),
+            runs: 10,
+            virtual_time: false,
+        };
+        let pair = |verdict: Verdict| ComparedPair {
+            a: side("a"),
+            b: side("b"),
+            metrics: vec![ComparedMetric {
+                verdict,
+                ..metric("elapsed", "ns", 1e9, 2e9)
+            }],
+            differences: ["kernel", "governor"]
+                .map(|what| Difference {
+                    what: what.into(),
+                    a: Some("1".into()),
+                    b: Some("2".into()),
+                })
+                .to_vec(),
+            warnings: Vec::new(),
+        };
+        let said = |verdicts: &[Verdict], details: bool| {
+            let comparison = Comparison {
+                format: String::new(),
+                comparison_version: 2,
+                experiments: Vec::new(),
+                pairs: verdicts.iter().copied().map(pair).collect(),
+                families: Vec::new(),
+                not_compared: Vec::new(),
+                warnings: Vec::new(),
+            };
+            text(&comparison, details, false, 100)
+        };
+        let none = Verdict::NoSignificantDifference;
+        let same = said(&[none, none], false);
+        assert!(same.contains("they differ in 2 settings of"), "{same}");
+        assert!(!same.contains("cause\n"), "{same}");
+        assert!(said(&[none], true).contains("beside the measurement:\n"));
+        let apart = said(&[none, Verdict::Larger], false);
+        assert!(
+            apart.contains("2 differences of configuration or environment may be the cause"),
+            "{apart}"
+        );
+        assert!(said(&[Verdict::Larger], true).contains("and may be the cause:\n"));
     }
 
     #[test]
