@@ -383,14 +383,18 @@ fn errors(result: &Validation, width: u16) -> String {
     table.render()
 }
 
-fn figures(of: &Figures) -> String {
+/// Two points always lie on a line: of fewer pairs than these no correlation is told, whatever a result says.
+const LEAST_CORRELATED: usize = 3;
+
+/// Figures of so many pairs.
+fn figures(of: &Figures, pairs: usize) -> String {
     let mut out = format!(
         "error: average {}, median {}, RMS {} of the measured latency",
         known(of.average_error),
         known(of.median_error),
         known(of.rms_error)
     );
-    if let Some(r) = of.correlation {
+    if let Some(r) = of.correlation.filter(|_| pairs >= LEAST_CORRELATED) {
         out.push_str(&format!("; correlation {r:.3}"));
     }
     if let Some(error) = of.average_elapsed_error {
@@ -421,16 +425,20 @@ fn figures(of: &Figures) -> String {
 fn summary(page: &mut Page, result: &Validation) {
     let judged = &result.judgement;
     if !result.pairs.is_empty() {
-        for line in figures(&judged.figures).lines() {
+        for line in figures(&judged.figures, result.pairs.len()).lines() {
             page.say(line);
         }
     }
-    let reported = |name: &str| {
-        let mut pairs = result.pairs.iter();
-        pairs.any(|p| p.group.as_deref() == Some(name))
+    let of_group = |name: &str| {
+        let pairs = result.pairs.iter();
+        pairs.filter(|p| p.group.as_deref() == Some(name)).count()
     };
-    for group in judged.groups.iter().filter(|g| reported(&g.name)) {
-        for (index, line) in figures(&group.figures).lines().enumerate() {
+    for group in &judged.groups {
+        let pairs = of_group(&group.name);
+        if pairs == 0 {
+            continue;
+        }
+        for (index, line) in figures(&group.figures, pairs).lines().enumerate() {
             if index == 0 {
                 page.say(format!("within {}: {line}", group.name));
             } else {
@@ -574,6 +582,16 @@ mod tests {
             share.parse().ok()
         };
         text.lines().filter_map(last).collect()
+    }
+
+    #[test]
+    fn two_points_are_no_correlation() {
+        let of = Figures {
+            correlation: Some(1.0),
+            ..Figures::default()
+        };
+        assert!(!figures(&of, 2).contains("correlation"));
+        assert!(figures(&of, 3).contains("correlation 1.000"));
     }
 
     #[test]

@@ -4,10 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::describe::mean;
 
-/// Pearson's correlation coefficient of `(x, y)` pairs. `None` for fewer than two pairs or where
+/// Through two points there is always a line: a correlation of fewer than these tells nothing.
+const LEAST_PAIRS: usize = 3;
+
+/// Pearson's correlation coefficient of `(x, y)` pairs. `None` for fewer than three pairs or where
 /// one side does not vary.
 pub fn pearson(pairs: &[(f64, f64)]) -> Option<f64> {
-    if pairs.len() < 2 {
+    if pairs.len() < LEAST_PAIRS {
         return None;
     }
     let mx = mean(&pairs.iter().map(|p| p.0).collect::<Vec<_>>());
@@ -76,7 +79,16 @@ mod tests {
     #[test]
     fn ties_share_their_rank() {
         assert_eq!(ranks(&[3.0, 1.0, 3.0, 2.0]), [3.5, 1.0, 3.5, 2.0]);
-        assert_eq!(pearson(&[(1.0, 2.0), (1.0, 3.0)]), None);
+    }
+
+    #[test]
+    fn two_points_are_no_correlation() {
+        let pairs = [(1.0, 2.0), (2.0, 3.5), (3.0, 5.0), (1.0, 7.0)];
+        assert_eq!(pearson(&pairs[..1]), None);
+        assert_eq!(pearson(&pairs[..2]), None);
+        assert!((pearson(&pairs[..3]).unwrap() - 1.0).abs() < 1e-12);
+        let upright = [(1.0, 2.0), (1.0, 3.0), (1.0, 4.0)];
+        assert_eq!(pearson(&upright), None);
     }
 
     #[test]
