@@ -503,7 +503,7 @@ fn doubts_about_every_one_of_four_systems_fit_the_screen_too() {
     for reported in [
         "up to 42 % of the time on 4 of 4 targets stands on metrics that were disturbed",
         "4 of 4 intervals are doubtful; 4 more things to know: --details.",
-        "(--snapshot)",
+        "(--snapshot, made after `sync`)",
         "On ext4-on-the-first-disk (best)",
     ] {
         assert!(words.contains(reported), "{reported}:\n{said}");
