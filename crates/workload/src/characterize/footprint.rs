@@ -24,6 +24,8 @@ pub(super) struct Footprint {
     generations: FxHashMap<(DevId, u64), u32>,
     /// Files that were opened and of which no operation tells more than the name, as hashes of it.
     named: FxHashSet<u64>,
+    /// Those that had a name before something else had it.
+    gone: u64,
     places: FxHashMap<(Option<PathId>, PathId), Place>,
     /// The table of paths that they are of.
     epoch: u32,
@@ -136,16 +138,24 @@ impl Footprint {
         file
     }
 
+    /// What is removed and made anew under its name is another file, as it is where operations tell its identity.
     fn named_file(&mut self, op: &Op, paths: &PathTable) {
-        let Some(path) = op.path else {
+        let opens = op.kind == OpKind::Open;
+        let moves = matches!(op.kind, OpKind::Unlink | OpKind::Rename) && !self.named.is_empty();
+        let Some(path) = op.path.filter(|_| op.result.is_ok() && (opens || moves)) else {
             return;
         };
-        if op.kind != OpKind::Open || !op.result.is_ok() {
-            return;
-        }
-        let base = op.dir.map_or(&b""[..], |dir| paths.get(dir));
-        let name = Spelled::of(base, paths.get(path)).whole();
-        if self.named.len() < MAX_DISTINCT {
+        let spelled = |dir: Option<PathId>, path| {
+            let base = dir.map_or(&b""[..], |dir| paths.get(dir));
+            Spelled::of(base, paths.get(path)).whole()
+        };
+        let name = spelled(op.dir, path);
+        if !opens {
+            let was_there = self.named.remove(&name);
+            let to = op.path2.filter(|_| op.kind == OpKind::Rename && was_there);
+            let stays = to.is_some_and(|to| self.named.insert(spelled(op.dir2.or(op.dir), to)));
+            self.gone += u64::from(was_there && !stays);
+        } else if self.named.len() < MAX_DISTINCT {
             self.named.insert(name);
         } else {
             self.capped = true;
@@ -192,7 +202,7 @@ impl Footprint {
         let named = self.named.difference(&self.directories).count();
         let unnamed = self.directory_ids.values().filter(|named| !**named).count();
         (
-            (self.files.len() + named) as u64,
+            (self.files.len() + named) as u64 + self.gone,
             (self.directories.len() + unnamed) as u64,
             self.capped,
         )

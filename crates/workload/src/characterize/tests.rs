@@ -372,3 +372,44 @@ fn directories_are_counted_apart_from_files() {
     assert_eq!(sized(&found), 0);
     assert_eq!(found.bytes_not_files, 3);
 }
+
+/// Where no operation tells which file it is, names do; what is made anew under one is another file.
+#[test]
+fn files_of_one_name_after_the_other_are_several() {
+    let mut paths = PathTable::new();
+    let [a, b] = ["/w/a", "/w/b"].map(|name| paths.intern(name.as_bytes()));
+    let on = |kind, path| Op {
+        path,
+        result: Outcome::ok(3),
+        ..op(kind, 0)
+    };
+    let rename = Op {
+        path2: b,
+        ..on(OpKind::Rename, a)
+    };
+    let failed = Op {
+        result: Outcome::err(Errno::ENOENT),
+        ..on(OpKind::Unlink, a)
+    };
+    let steps = [
+        (on(OpKind::Open, a), 1),
+        (on(OpKind::Open, a), 1),
+        (failed, 1),
+        (on(OpKind::Unlink, a), 1),
+        (on(OpKind::Open, a), 2),
+        // It has another name, and then it replaces one that had it.
+        (rename, 2),
+        (on(OpKind::Open, b), 2),
+        (on(OpKind::Open, a), 3),
+        (rename, 3),
+        (on(OpKind::Unlink, b), 3),
+    ];
+    for (number, (_, expected)) in steps.iter().enumerate() {
+        let mut so_far = Characterizer::new();
+        for (sent, _) in &steps[..=number] {
+            so_far.push(sent, &paths).unwrap();
+        }
+        let files = so_far.finish(0).distinct_files;
+        assert_eq!(files, *expected, "after step {number}");
+    }
+}
