@@ -6,10 +6,9 @@
 //! one is known, each kind of call is corrected by what it took there, on every system, as far as the system's cost is not
 //! larger than that of the traced one. What a slower device adds is no part of it.
 
-use fsage_core::{Op, OpFlags, OpKind};
+use fsage_core::OpKind;
 
 use crate::cost::ledger::Latency;
-use crate::elapsed::Replay;
 use crate::result::{ContextClass, ContextRecord};
 use crate::run::Target;
 
@@ -19,8 +18,6 @@ const CARRIES: f64 = 0.7;
 /// perhaps alone. One below 1 is never that: nothing is nearer to a call than what a loop of it finds. Then the profile was
 /// disturbed, of that system alone, whose costs no other has.
 const MOST: f64 = 2.0;
-/// By no more are waits for processors corrected, in either direction.
-const MOST_QUEUES: f64 = 20.0;
 /// Of so many calls half of what they say is believed.
 const FEW: f64 = 8.0;
 /// Calls that wait for the device for more than this share of their time are the device's.
@@ -33,7 +30,6 @@ const NOTHING: f64 = 0.01;
 struct Sum {
     operations: u64,
     measured_ns: f64,
-    queued_ns: f64,
     alone_ns: f64,
     device_ns: f64,
 }
@@ -42,27 +38,23 @@ struct Sum {
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     sums: Vec<Sum>,
-    /// Whether operations tell for how long they waited for processors.
-    queued_known: bool,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self {
+            sums: vec![Sum::default(); OpKind::ALL.len()],
+        }
+    }
 }
 
 impl Seen {
-    /// Nothing yet.
-    pub fn new(queued_known: bool) -> Self {
-        Self {
-            sums: vec![Sum::default(); OpKind::ALL.len()],
-            queued_known,
-        }
-    }
-
     /// One call: what it took in the trace, if that is known, and what it is predicted to take alone.
-    pub fn take(&mut self, op: &Op, alone: &Latency) {
-        let sum = self.sums.get_mut(op.kind as usize).zip(op.latency_ns);
-        self.queued_known &= op.record.contains(OpFlags::WAITS);
+    pub fn take(&mut self, kind: OpKind, measured_ns: Option<u64>, alone: &Latency) {
+        let sum = self.sums.get_mut(kind as usize).zip(measured_ns);
         if let Some((sum, measured_ns)) = sum {
             sum.operations += 1;
             sum.measured_ns += measured_ns as f64;
-            sum.queued_ns += op.pause.queued_ns as f64;
             sum.alone_ns += alone.total_ns;
             sum.device_ns += alone.device_ns;
         }
@@ -80,19 +72,14 @@ impl Seen {
             if sum.alone_ns <= 0.0 || sum.measured_ns <= 0.0 {
                 continue;
             }
-            // Where the trace tells how long calls waited for processors, the rest is told apart from that.
-            let (measured_ns, queued_ns) = if self.queued_known {
-                (sum.measured_ns - sum.queued_ns, 0.0)
-            } else {
-                (sum.measured_ns, replayed.queued_ns(kind))
-            };
-            let predicted_ns =
-                sum.alone_ns * source.ledger.corrected(kind) + replayed.waited_ns(kind) + queued_ns;
+            let predicted_ns = sum.alone_ns * source.ledger.corrected(kind)
+                + replayed.waited_ns(kind)
+                + replayed.queued_ns(kind);
             let at_device = sum.device_ns > AT_DEVICE * sum.alone_ns;
             let class = ContextClass {
                 kind: kind.name().to_owned(),
                 operations: sum.operations,
-                measured_ns,
+                measured_ns: sum.measured_ns,
                 predicted_ns,
                 factor: 1.0,
             };
@@ -101,7 +88,7 @@ impl Seen {
                 // What a drive takes tells nothing of other drives.
                 (_, true) => class,
                 (None, false) => ContextClass {
-                    factor: factor(sum.operations, measured_ns / predicted_ns),
+                    factor: factor(sum.operations, sum.measured_ns / predicted_ns),
                     ..class
                 },
                 (Some(first), false) => ContextClass {
@@ -114,30 +101,12 @@ impl Seen {
             }
             classes.push(class);
         }
-        let before = before.map_or(1.0, |context| context.queues);
         Context {
             factors,
-            queues: before * self.queues(&replayed),
             record: ContextRecord {
                 system: source.vector.name.clone(),
                 classes,
             },
-        }
-    }
-}
-
-impl Seen {
-    /// How many times as long as by the replay calls waited for processors.
-    fn queues(&self, replayed: &Replay) -> f64 {
-        let found: f64 = OpKind::ALL
-            .iter()
-            .map(|&kind| replayed.queued_ns(kind))
-            .sum();
-        let told: f64 = self.sums.iter().map(|sum| sum.queued_ns).sum();
-        if self.queued_known && found > 0.0 {
-            (told / found).clamp(1.0 / MOST_QUEUES, MOST_QUEUES)
-        } else {
-            1.0
         }
     }
 }
@@ -171,7 +140,6 @@ fn answers(first: &ContextClass, corrected_ns: f64) -> f64 {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Context {
     factors: Vec<f64>,
-    queues: f64,
     record: ContextRecord,
 }
 
@@ -179,11 +147,6 @@ impl Context {
     /// What it was made from.
     pub fn record(&self) -> &ContextRecord {
         &self.record
-    }
-
-    /// How many times as long as by the replay calls wait for processors.
-    pub(crate) fn queues(&self) -> f64 {
-        self.queues
     }
 
     fn class(&self, kind: OpKind) -> Option<&ContextClass> {

@@ -5,8 +5,8 @@
 use crate::common;
 
 use common::{Script, everything};
+use fsage_core::OpKind;
 use fsage_core::metric::MetricId;
-use fsage_core::{OpFlags, OpKind};
 use fsage_predict::cost::Estimate;
 use fsage_predict::{Context, Options, Predictor, SystemVector};
 
@@ -50,14 +50,9 @@ fn slow(times: f64) -> SystemVector {
 }
 
 fn learnt(script: &Script, on: &SystemVector) -> Option<Context> {
-    learnt_with(script, on, false)
-}
-
-fn learnt_with(script: &Script, on: &SystemVector, queued_known: bool) -> Option<Context> {
     let mut context = None;
     for _ in 0..2 {
-        let mut predictor =
-            Predictor::new(Options::default(), vec![on.clone()]).learning(queued_known);
+        let mut predictor = Predictor::new(Options::default(), vec![on.clone()]).learning();
         if let Some(before) = context.take() {
             predictor = predictor.in_context(on.clone(), before, None);
         }
@@ -176,26 +171,4 @@ fn the_system_that_is_judged_by_the_trace_is_not_corrected_by_it() {
     let plain = total_ns(&script, &source, None);
     assert!((total(0) - plain).abs() < 1e-6 * plain);
     assert!(total(1) > 1.2 * plain);
-}
-
-/// What a call waited for a processor is no part of its cost: where the trace tells it, nothing is dearer elsewhere.
-#[test]
-fn waits_for_processors_make_no_call_dearer() {
-    let source = slow(200.0);
-    let mut script = script(300.0);
-    for op in &mut script.ops {
-        op.record |= OpFlags::WAITS;
-        op.pause.queued_ns = op.latency_ns.unwrap() / 3;
-    }
-    let factor = |queued_known| {
-        let context = learnt_with(&script, &source, queued_known).unwrap();
-        let classes = &context.record().classes;
-        classes
-            .iter()
-            .find(|class| class.kind == "stat")
-            .unwrap()
-            .factor
-    };
-    assert!(factor(false) > 1.2, "{}", factor(false));
-    assert!((factor(true) - 1.0).abs() < 0.01, "{}", factor(true));
 }
