@@ -149,7 +149,7 @@ fn a_profile_that_is_not_whole_has_no_place() {
     let xfs = profile("xfs").display().to_string();
     let args = ["predict", "small.fst", "--on", "cut.fsp", "--on", &xfs];
     let ran = run(dir.path(), args.iter().copied().chain(["--json"])).exits(3);
-    let said = "scratch:ext4 is incomplete: RC, ";
+    let said = "scratch:ext4 is incomplete: RCH, ";
     assert!(ran.stderr.contains(said), "{}", ran.stderr);
     let result = ran.json();
     let ranking = result["ranking"].as_array().unwrap();
