@@ -255,6 +255,7 @@ mod tests {
         let expected = Pause {
             ready_ns: 5,
             asleep_ns: 50,
+            queued_ns: 1,
             ..Pause::default()
         };
         assert_eq!(first, expected);
