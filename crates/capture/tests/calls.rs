@@ -106,19 +106,22 @@ fn ranges(rows: &[Row], kind: OpKind, ino: u64) -> Vec<(u64, u64, i64)> {
         .collect()
 }
 
+/// The ways of capturing that work here, for what root alone may do.
+fn methods(what: &str) -> Vec<Method> {
+    if !rustix::process::geteuid().is_root() {
+        fsage_testing::not_run(format_args!("needs root: {what}"));
+        return Vec::new();
+    }
+    let ebpf = can_trace().then_some(Method::Ebpf);
+    ebpf.into_iter().chain([Method::Ptrace]).collect()
+}
+
 #[test]
 fn paths_below_a_root_of_its_own_are_everybodys() {
-    if !rustix::process::geteuid().is_root() {
-        fsage_testing::not_run(format_args!("needs root: chroot(2)"));
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let top = dir.path().canonicalize().unwrap();
     let program = compile(&top, "root.c");
-    for method in [Method::Ebpf, Method::Ptrace] {
-        if matches!(method, Method::Ebpf) && !can_trace() {
-            continue;
-        }
+    for method in methods("chroot(2)") {
         let work = top.join(format!("{method:?}"));
         std::fs::create_dir(&work).unwrap();
         let mut request = command(&[&program], &work);
@@ -143,17 +146,10 @@ fn paths_below_a_root_of_its_own_are_everybodys() {
 
 #[test]
 fn second_places_of_directories_are_counted() {
-    if !rustix::process::geteuid().is_root() {
-        fsage_testing::not_run(format_args!("needs root: mount(2)"));
-        return;
-    }
     let dir = tempfile::tempdir().unwrap();
     let work = dir.path().canonicalize().unwrap();
     let script = "mkdir a b; mount --bind a b; echo x >b/f; umount b";
-    for method in [Method::Ebpf, Method::Ptrace] {
-        if matches!(method, Method::Ebpf) && !can_trace() {
-            continue;
-        }
+    for method in methods("mount(2)") {
         let mut request = command(&["unshare", "-m", "sh", "-c", script], &work);
         request.method = method;
         let (_, summary) = run(&request);

@@ -31,6 +31,7 @@ pub use cleanup::CleanupArgs;
 pub use disk::{DiskArgs, DiskServeArgs, DiskVerb};
 pub use layout::{command, command_of};
 pub use layout_score::LayoutArgs;
+pub use line::matches;
 pub use model::{
     CachesArg, ModelArgs, ModelEvaluateArgs, ModelFitArgs, ModelForm, ModelVerb, PaceArg,
 };

@@ -27,8 +27,7 @@ use args::Cli;
 use exit::Exit;
 
 fn main() -> std::process::ExitCode {
-    let parsed = args::command()
-        .try_get_matches()
+    let parsed = args::matches(args::command(), std::env::args_os().collect())
         .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
     let cli = match parsed {
         Ok(cli) => cli,

@@ -165,6 +165,12 @@ pub fn width() -> u16 {
         .unwrap_or(100)
 }
 
+/// How many lines the terminal has that stdout is; `None` where it is none.
+pub fn lines() -> Option<u16> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(size.ws_row).filter(|&lines| lines > 0)
+}
+
 /// The columns of a terminal; `None` if it is none.
 pub fn columns(terminal: impl AsFd) -> Option<u16> {
     let size = rustix::termios::tcgetwinsize(terminal).ok()?;

@@ -6,7 +6,6 @@ use clap::{Command, CommandFactory};
 use fsage_report::page::wrapped;
 
 use super::Cli;
-use super::line::CommandLine;
 use crate::out;
 
 /// Which verb belongs where. A verb that is not named here stands in the last group.
@@ -31,8 +30,8 @@ const WIDTH: usize = 80;
 const PROSE: usize = 100;
 
 /// The command line with everything that derive does not say.
-pub fn command() -> CommandLine {
-    command_of(usize::from(out::width()).clamp(40, PROSE)).into()
+pub fn command() -> Command {
+    command_of(usize::from(out::width()).clamp(40, PROSE))
 }
 
 /// The same for pages of that width.

@@ -1,49 +1,19 @@
 //! What was typed, before clap takes it and where clap says too little of it.
 
 use std::ffi::OsString;
-use std::ops::{Deref, DerefMut};
 use std::os::unix::ffi::OsStrExt;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, Error};
 
-/// The command line: clap's, which also takes `help --help` and names what is not UTF-8.
-pub struct CommandLine(Command);
-
-impl From<Command> for CommandLine {
-    fn from(command: Command) -> Self {
-        Self(command)
-    }
-}
-
-impl Deref for CommandLine {
-    type Target = Command;
-
-    fn deref(&self) -> &Command {
-        &self.0
-    }
-}
-
-impl DerefMut for CommandLine {
-    fn deref_mut(&mut self) -> &mut Command {
-        &mut self.0
-    }
-}
-
-impl CommandLine {
-    /// What was typed, parsed.
-    pub fn try_get_matches(self) -> Result<ArgMatches, Error> {
-        self.matches(std::env::args_os().collect())
-    }
-
-    fn matches(mut self, line: Vec<OsString>) -> Result<ArgMatches, Error> {
-        let line = asked_once(&self.0, line);
-        let parsed = self.0.try_get_matches_from_mut(&line);
-        parsed.map_err(|error| match error.kind() {
-            ErrorKind::InvalidUtf8 => named(&error, &mut self.0, &line),
-            _ => error,
-        })
-    }
+/// What was typed, parsed: clap's doing, which also takes `help --help` and names what is not UTF-8.
+pub fn matches(mut command: Command, line: Vec<OsString>) -> Result<ArgMatches, Error> {
+    let line = asked_once(&command, line);
+    let parsed = command.try_get_matches_from_mut(&line);
+    parsed.map_err(|error| match error.kind() {
+        ErrorKind::InvalidUtf8 => named(&error, &mut command, &line),
+        _ => error,
+    })
 }
 
 /// Drops `--help` behind the verb `help`, for which clap looks for a verb of that name: both ask for the same page.
@@ -99,13 +69,13 @@ mod tests {
 
     use clap::error::ErrorKind;
 
-    use super::CommandLine;
+    use super::matches;
     use crate::args::command_of;
 
     fn error(line: &[&[u8]]) -> clap::Error {
         let words = line.iter().map(|word| OsStr::from_bytes(word).to_owned());
         let line: Vec<OsString> = std::iter::once("fsage".into()).chain(words).collect();
-        CommandLine::from(command_of(80)).matches(line).unwrap_err()
+        matches(command_of(80), line).unwrap_err()
     }
 
     #[test]

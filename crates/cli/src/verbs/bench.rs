@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result};
 use fsage_experiment::bench::kept::{self, Options, plan_of};
 use fsage_experiment::bench::run::{Order, run as carry_out};
-use fsage_experiment::engine::record_path;
 use fsage_experiment::plan::allow::Wanted;
 use fsage_experiment::plan::{BenchPlan, CommandPlan, PlanError};
 use fsage_experiment::running::direct;
@@ -18,7 +17,7 @@ use super::validate::isolate_for;
 use super::{refuse_unless_allowed, results_dir, with_bar};
 use crate::args::BenchArgs;
 use crate::exit::{Exit, UsageError};
-use crate::files::{apart, apart_from_results};
+use crate::files::apart_from_results;
 use crate::{out, ui};
 
 pub fn run(args: &BenchArgs) -> Result<Exit> {
@@ -56,8 +55,8 @@ fn spare_plan(args: &BenchArgs) -> Result<(), UsageError> {
     let (Some(plan), Some(dir)) = (&args.plan, &args.output) else {
         return Ok(());
     };
-    let results = [dir.join(EXPERIMENT_FILE), record_path(dir)];
-    apart([&**plan], results.iter().map(PathBuf::as_path)).map_err(|UsageError(why)| {
+    let spared = apart_from_results([plan.clone()], Some(dir), EXPERIMENT_FILE);
+    spared.map_err(|UsageError(why)| {
         let (plan, dir) = (plan.display(), dir.display());
         UsageError(format!("the plan is {plan} and -o {dir}: {why}"))
     })

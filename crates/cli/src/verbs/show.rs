@@ -166,9 +166,14 @@ fn show<T: Serialize>(
 
 fn system_profile(args: &ShowArgs) -> Result<Exit> {
     let file = args.file.display().to_string();
-    show(args, &SystemProfile::load(&args.file)?, |found, width| {
-        profile::text(found, &file, args.details, width)
-    })
+    show(
+        args,
+        &SystemProfile::load(&args.file)?,
+        |found, width| match out::lines().filter(|_| !args.details) {
+            Some(lines) => profile::screen(found, &file, lines, width),
+            None => profile::text(found, &file, args.details, width),
+        },
+    )
 }
 
 fn trace(args: &ShowArgs) -> Result<Exit> {

@@ -57,9 +57,9 @@ pub struct Characterization {
     pub pauses: Option<Pauses>,
     /// How the page cache did as captured; `None` if the capture cannot know.
     pub page_cache: Option<PageCache>,
-    /// Distinct files by identity.
+    /// Distinct files by identity; directories, pipes and the like are none.
     pub distinct_files: u64,
-    /// Distinct directories in which names were used.
+    /// Distinct directories that were used, or in which names were.
     pub distinct_directories: u64,
     /// Whether the distinct counts and file sizes stopped at a limit and are lower bounds.
     pub distinct_capped: bool,

@@ -534,6 +534,8 @@ impl View {
     }
 
     fn forget(&mut self, ino: Ino) {
+        let dirty = self.pages.dirty_pages(ino.0);
+        self.dirty.less_of(ino, dirty, 0);
         self.pages.forget(ino.0);
         self.rooms.cut(ino, 0);
         self.attributes.remove(ino.0);

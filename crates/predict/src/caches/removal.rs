@@ -55,9 +55,6 @@ impl View {
             return;
         };
         let kib = size as f64 / 1024.0;
-        if freed {
-            self.dirty.less_of(ino, self.pages.dirty_pages(ino.0), 0);
-        }
         // The file stays while it has another name or is open: only the name goes.
         let has_another = step.ns.tree.inode(ino).is_some_and(|i| i.links > 0);
         if !freed && has_another {
@@ -173,10 +170,6 @@ impl View {
         if let (Some(_), Some(ino)) = (replaced, step.resolved.node) {
             // Its writing is begun where that of what was truncated and closed is, at a cost that is the rename's.
             self.close_truncated(step, ino, &mut Vec::new());
-        }
-        if let Some((other, true, _)) = replaced {
-            let dirty = self.pages.dirty_pages(other.0);
-            self.dirty.less_of(other, dirty, 0);
         }
         if let Some((other, true, size)) = replaced
             && size > 64 << 10

@@ -260,26 +260,16 @@ impl Namespace {
             .filter(|(inode, _)| inode.links > 0)
             .map(|(inode, ino)| (inode.order, ino, inode.size))
             .collect();
-        let placed = |&(_, ino, _): &(u64, u32, u64)| {
+        let (mut all, mut unknown, mut told) = (0.0, 0.0, false);
+        for &(_, ino, size) in &files {
             let inode = self.tree.inode(Ino(ino));
-            inode.is_some_and(|inode| inode.physical.is_some())
-        };
-        let bytes =
-            |files: &[(u64, u32, u64)]| files.iter().map(|&(_, _, size)| size as f64).sum::<f64>();
-        let (all, unknown) = (
-            bytes(&files),
-            files
-                .iter()
-                .filter(|file| !placed(file))
-                .copied()
-                .collect::<Vec<_>>(),
-        );
-        self.unplaced_share = if all > 0.0 {
-            bytes(&unknown) / all
-        } else {
-            0.0
-        };
-        if unknown.len() < files.len() {
+            let placed = inode.is_some_and(|inode| inode.physical.is_some());
+            all += size as f64;
+            unknown += if placed { 0.0 } else { size as f64 };
+            told |= placed;
+        }
+        self.unplaced_share = if all > 0.0 { unknown / all } else { 0.0 };
+        if told {
             return;
         }
         files.sort_unstable();

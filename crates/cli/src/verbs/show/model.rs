@@ -41,19 +41,17 @@ pub fn run(args: &ShowArgs, kind: FileKind) -> Result<Exit> {
 fn of_fsm(text: &str) -> Result<ShownModel, fsm::ModelError> {
     let model = Arc::new(Model::parse(text)?);
     let outline = fsm::outline(Arc::clone(&model))?;
-    let sum =
-        |of: fn(&fsm::Class) -> u64| model.classes.iter().map(of).fold(0, u64::saturating_add);
     Ok(ShownModel {
         file: PathBuf::new(),
         kind: "fsm".into(),
         phases: model.phases.len() as u64,
         groups: model.groups.len() as u64,
         processes: model.groups.iter().map(|g| g.processes).sum(),
-        at_once: model.groups.iter().map(|g| u64::from(g.at_once)).sum(),
+        at_once: outline.at_once,
         file_classes: model.classes.len() as u64,
         visits: model.visits.len() as u64,
-        files_before: sum(|class| class.before),
-        files_later: sum(|class| class.later),
+        files_before: outline.files_before,
+        files_later: outline.files_made,
         counts: sorted(outline.counts.iter().map(|(k, n)| (k.name(), *n))),
         bytes_read: outline.bytes_read,
         bytes_written: outline.bytes_written,

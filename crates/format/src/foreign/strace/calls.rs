@@ -390,16 +390,12 @@ impl Importer {
     /// A file's name as all processes give it.
     fn name_of(&self, op: &mut Op, arg: Arg<'_>) -> Option<Vec<u8>> {
         let path = text_of(op, arg)?;
-        let absolute = path.first() == Some(&b'/');
-        let root = if absolute {
-            self.root(op.tid.0)
-        } else {
-            Vec::new()
-        };
-        Some(if root.is_empty() {
-            path
-        } else {
+        let root = self.root(op.tid.0);
+        let changed = !root.is_empty() && path.starts_with(b"/");
+        Some(if changed {
             below_root(&root, &path)
+        } else {
+            path
         })
     }
 
