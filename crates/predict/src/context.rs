@@ -6,7 +6,7 @@
 //! one is known, each kind of call is corrected by what it took there, on every system, as far as the system's cost is not
 //! larger than that of the traced one. What a slower device adds is no part of it.
 
-use fsage_core::OpKind;
+use fsage_core::{Op, OpFlags, OpKind};
 
 use crate::cost::ledger::Latency;
 use crate::result::{ContextClass, ContextRecord};
@@ -30,6 +30,7 @@ const NOTHING: f64 = 0.01;
 struct Sum {
     operations: u64,
     measured_ns: f64,
+    queued_ns: f64,
     alone_ns: f64,
     device_ns: f64,
 }
@@ -38,23 +39,27 @@ struct Sum {
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     sums: Vec<Sum>,
-}
-
-impl Default for Seen {
-    fn default() -> Self {
-        Self {
-            sums: vec![Sum::default(); OpKind::ALL.len()],
-        }
-    }
+    /// Whether operations tell for how long they waited for processors.
+    queued_known: bool,
 }
 
 impl Seen {
+    /// Nothing yet.
+    pub fn new(queued_known: bool) -> Self {
+        Self {
+            sums: vec![Sum::default(); OpKind::ALL.len()],
+            queued_known,
+        }
+    }
+
     /// One call: what it took in the trace, if that is known, and what it is predicted to take alone.
-    pub fn take(&mut self, kind: OpKind, measured_ns: Option<u64>, alone: &Latency) {
-        let sum = self.sums.get_mut(kind as usize).zip(measured_ns);
+    pub fn take(&mut self, op: &Op, alone: &Latency) {
+        let sum = self.sums.get_mut(op.kind as usize).zip(op.latency_ns);
+        self.queued_known &= op.record.contains(OpFlags::WAITS);
         if let Some((sum, measured_ns)) = sum {
             sum.operations += 1;
             sum.measured_ns += measured_ns as f64;
+            sum.queued_ns += op.pause.queued_ns as f64;
             sum.alone_ns += alone.total_ns;
             sum.device_ns += alone.device_ns;
         }
@@ -66,15 +71,27 @@ impl Seen {
     pub fn context(&self, source: &Target, before: Option<&Context>) -> Context {
         let replayed = source.replayed();
         let in_memory = source.vector.machine.in_memory;
+        let kinds = OpKind::ALL.iter().copied().zip(&self.sums);
+        let known = kinds.filter(|(_, sum)| sum.alone_ns > 0.0 && sum.measured_ns > 0.0);
+        let own_ns = |kind, sum: &Sum| {
+            sum.alone_ns * source.ledger.corrected(kind) + replayed.waited_ns(kind)
+        };
+        // The second time the waits are corrected already.
+        let (queues, again) = match before {
+            Some(context) => (context.queues, 1.0),
+            None => {
+                let beyond_ns = known
+                    .clone()
+                    .map(|(kind, sum)| sum.measured_ns - own_ns(kind, sum));
+                let found_ns = known.clone().map(|(kind, _)| replayed.queued_ns(kind));
+                let queues = self.queues(beyond_ns.sum(), found_ns.sum());
+                (queues, queues)
+            }
+        };
         let mut factors = vec![1.0; OpKind::ALL.len()];
         let mut classes = Vec::new();
-        for (&kind, sum) in OpKind::ALL.iter().zip(&self.sums) {
-            if sum.alone_ns <= 0.0 || sum.measured_ns <= 0.0 {
-                continue;
-            }
-            let predicted_ns = sum.alone_ns * source.ledger.corrected(kind)
-                + replayed.waited_ns(kind)
-                + replayed.queued_ns(kind);
+        for (kind, sum) in known {
+            let predicted_ns = own_ns(kind, sum) + again * replayed.queued_ns(kind);
             let at_device = sum.device_ns > AT_DEVICE * sum.alone_ns;
             let class = ContextClass {
                 kind: kind.name().to_owned(),
@@ -103,10 +120,25 @@ impl Seen {
         }
         Context {
             factors,
+            queues,
             record: ContextRecord {
                 system: source.vector.name.clone(),
                 classes,
             },
+        }
+    }
+}
+
+impl Seen {
+    /// How many times as long as the replay found, `found_ns`, calls waited for processors: at most as long, and as
+    /// long as the trace tells, or as what they took beyond their own costs, `beyond_ns`, at least. The trace tells less
+    /// than there was, since who waits for a device whose worker waits for a processor is asleep.
+    fn queues(&self, beyond_ns: f64, found_ns: f64) -> f64 {
+        let told_ns: f64 = self.sums.iter().map(|sum| sum.queued_ns).sum();
+        if self.queued_known && found_ns > 0.0 {
+            (told_ns.max(beyond_ns) / found_ns).clamp(0.0, 1.0)
+        } else {
+            1.0
         }
     }
 }
@@ -140,6 +172,7 @@ fn answers(first: &ContextClass, corrected_ns: f64) -> f64 {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Context {
     factors: Vec<f64>,
+    queues: f64,
     record: ContextRecord,
 }
 
@@ -147,6 +180,11 @@ impl Context {
     /// What it was made from.
     pub fn record(&self) -> &ContextRecord {
         &self.record
+    }
+
+    /// How many times as long as by the replay calls wait for processors.
+    pub(crate) fn queues(&self) -> f64 {
+        self.queues
     }
 
     fn class(&self, kind: OpKind) -> Option<&ContextClass> {

@@ -77,6 +77,8 @@ pub(crate) struct Target {
     pub view: usize,
     /// Whether what the trace tells of its costs is used for it.
     pub in_context: bool,
+    /// How many times as long as found its calls wait for processors, by what the trace tells.
+    pub queues: f64,
     /// Pages of a page cache that was not measured to its end.
     pub at_least_pages: Option<u64>,
 }
@@ -96,7 +98,7 @@ impl Target {
     pub fn replayed(&self) -> Replay {
         let mut replay = self.replay.clone();
         replay.finish();
-        replay.scale_waits(|kind| self.ledger.corrected(kind));
+        replay.scale_waits(|kind| self.ledger.corrected(kind), self.queues);
         replay
     }
 }
@@ -175,10 +177,10 @@ impl Predictor {
     }
 
     /// Finds out what the trace tells of the costs of its calls, on the first of the systems, which it was made on:
-    /// [`Self::context`].
+    /// [`Self::context`]. `queued_known`: operations tell for how long they waited for a processor.
     #[must_use]
-    pub fn learning(mut self) -> Self {
-        self.seen = Some(Seen::default());
+    pub fn learning(mut self, queued_known: bool) -> Self {
+        self.seen = Some(Seen::new(queued_known));
         self
     }
 
@@ -200,11 +202,18 @@ impl Predictor {
         context: Context,
         but: Option<usize>,
     ) -> Self {
-        let target = system(source, &mut self.views, &self.options);
+        let target = Target {
+            queues: context.queues(),
+            ..system(source, &mut self.views, &self.options)
+        };
+        for target in &mut self.targets {
+            target.queues = context.queues();
+        }
         self.charges.resize(self.views.len(), Vec::new());
         self.source = Some((Box::new(target), context));
         if let Some(target) = but.and_then(|index| self.targets.get_mut(index)) {
             target.in_context = false;
+            target.queues = 1.0;
         }
         self
     }
@@ -297,7 +306,7 @@ impl Predictor {
                 .filter(|_| index == 0 && self.resolved.charged)
             {
                 let alone = target.ledger.alone(found.0, &target.plan);
-                seen.take(op.kind, op.latency_ns, &alone);
+                seen.take(op, &alone);
             }
             charge(target, op, (&self.event, common), &self.resolved, found);
         }
@@ -453,6 +462,7 @@ fn system(vector: SystemVector, views: &mut Vec<View>, options: &Options) -> Tar
         vector,
         view,
         in_context: true,
+        queues: 1.0,
         at_least_pages,
     }
 }

@@ -5,8 +5,8 @@
 use crate::common;
 
 use common::{Script, everything};
-use fsage_core::OpKind;
 use fsage_core::metric::MetricId;
+use fsage_core::{OpFlags, OpKind, Tid};
 use fsage_predict::cost::Estimate;
 use fsage_predict::{Context, Options, Predictor, SystemVector};
 
@@ -52,7 +52,7 @@ fn slow(times: f64) -> SystemVector {
 fn learnt(script: &Script, on: &SystemVector) -> Option<Context> {
     let mut context = None;
     for _ in 0..2 {
-        let mut predictor = Predictor::new(Options::default(), vec![on.clone()]).learning();
+        let mut predictor = Predictor::new(Options::default(), vec![on.clone()]).learning(true);
         if let Some(before) = context.take() {
             predictor = predictor.in_context(on.clone(), before, None);
         }
@@ -171,4 +171,56 @@ fn the_system_that_is_judged_by_the_trace_is_not_corrected_by_it() {
     let plain = total_ns(&script, &source, None);
     assert!((total(0) - plain).abs() < 1e-6 * plain);
     assert!(total(1) > 1.2 * plain);
+}
+
+/// Two threads that write, call behind call, on one processor; each call waited so long for it.
+fn two_writers(queued_ns: f64, on: &SystemVector) -> Script {
+    let mut script = Script::default();
+    script.open("/d/f", 0o102, 3);
+    for n in 0..400u32 {
+        let tid = Tid(1 + n % 2);
+        script.data(OpKind::Write, 3, 0, 4096).tid = tid;
+    }
+    let alone = alone(on.clone(), &script);
+    for (op, ns) in script.ops.iter_mut().zip(alone) {
+        op.latency_ns = Some((ns + queued_ns).round() as u64);
+        op.pause.queued_ns = queued_ns.round() as u64;
+        op.record |= OpFlags::WAITS;
+    }
+    script
+}
+
+#[test]
+fn calls_wait_for_processors_no_longer_than_the_trace_tells() {
+    let mut source = slow(200_000.0);
+    source.machine.cpus = Some(1);
+    let there = |script: &Script, context: Option<Context>| {
+        let mut predictor = Predictor::new(Options::default(), vec![source.clone()]);
+        if let Some(context) = context {
+            predictor = predictor.in_context(source.clone(), context, None);
+        }
+        predictor.push_all(&script.ops, &script.paths);
+        let target = predictor.finish().targets.remove(0);
+        (target.latency_total_ns.unwrap(), target.processor_wait_ns)
+    };
+    let script = two_writers(0.0, &source);
+    let (alone_ns, found_ns) = there(&script, None);
+    assert!(found_ns > 0.5 * alone_ns, "{found_ns} {alone_ns}");
+    for told in [0.0, 0.5, 1.0, 2.0] {
+        let script = two_writers(told * found_ns / script.ops.len() as f64, &source);
+        let (total_ns, queued_ns) = there(&script, learnt(&script, &source));
+        let expected_ns = f64::min(told, 1.0) * found_ns;
+        if told > 1.0 {
+            assert!(total_ns > 1.1 * alone_ns, "the rest is the calls' own");
+            continue;
+        }
+        assert!(
+            (total_ns / alone_ns - 1.0).abs() < 0.02,
+            "{told}: {total_ns} {alone_ns}"
+        );
+        assert!(
+            (queued_ns - expected_ns).abs() < 0.02 * found_ns,
+            "{told}: {queued_ns} {expected_ns}"
+        );
+    }
 }

@@ -128,12 +128,17 @@ impl Replay {
         self.schedule.finish();
     }
 
-    /// Operations of a kind waited so many times as long as was found; after [`Self::finish`].
-    pub(crate) fn scale_waits(&mut self, scale: impl Fn(OpKind) -> f64) {
+    /// Operations of a kind waited so many times as long as was found, for processors as many times more; after
+    /// [`Self::finish`].
+    pub(crate) fn scale_waits(&mut self, scale: impl Fn(OpKind) -> f64, queues: f64) {
         for &kind in OpKind::ALL {
-            for waits in [&mut self.schedule.waits, &mut self.schedule.queued] {
+            let all = [
+                (&mut self.schedule.waits, 1.0),
+                (&mut self.schedule.queued, queues),
+            ];
+            for (waits, times) in all {
                 if let Some(waited_ns) = waits.get_mut(kind as usize) {
-                    *waited_ns *= scale(kind);
+                    *waited_ns *= scale(kind) * times;
                 }
             }
         }

@@ -107,6 +107,11 @@ impl TraceReader {
         })
     }
 
+    /// Whether operations that tell waits tell those for processors within themselves too: since version 5.
+    pub fn tells_queued(&self) -> bool {
+        self.own > COLUMNS_OF_4
+    }
+
     /// From now on the table of paths begins anew with each piece, so that memory does not grow with their number:
     /// an operation's paths are known until the next batch.
     pub fn forget_paths(&mut self) {
