@@ -518,7 +518,7 @@ fn a_sync_is_charged_by_what_is_to_be_done() {
             "FSYN",
             "FDSO",
             "FDS+FDSO",
-            "FDSR+FSYO",
+            "FDSO+FDSR+FSYO",
             "FSY",
             "FDSL",
             "FDSS",
@@ -559,9 +559,9 @@ fn runs_cost_as_much_less_as_they_lie_nearer_than_measured() {
         scattered(&s)
     };
     // Four beside the first, with 16 KiB between them.
-    assert_eq!(written(20 << 10), 4.0 * 16.0 / 1024.0 / 16.0);
+    assert_eq!(written(20 << 10), 4.0 * 16.0 / 1024.0 / 15.0);
     // One more for having been elsewhere.
-    assert_eq!(written(8 << 20), 5.0 / 16.0);
+    assert_eq!(written(8 << 20), 5.0 / 15.0);
 }
 
 #[test]
@@ -689,7 +689,10 @@ fn reserved_blocks_become_data_once() {
         s.data(OpKind::Write, 3, at, 4096);
         s.fd(OpKind::Fdatasync, 3);
     }
-    assert_eq!(syncs(&s), ["FSYC", "FDSU", "FDSU", "FDSO", "FDSR+FDSU"]);
+    assert_eq!(
+        syncs(&s),
+        ["FSYC", "FDSU", "FDSU", "FDSO", "FDSO+FDSR+FDSU"]
+    );
 }
 
 #[test]
@@ -1574,4 +1577,76 @@ fn a_file_in_pieces_is_read_piece_by_piece_where_the_same_file_system_cuts_it() 
     assert_eq!(reads_in_pieces(&extents, "ext4", "ext4"), none);
     let holes = [extents[0], extents[2]];
     assert_eq!(reads_in_pieces(&holes, "ext4", "ext4"), none);
+}
+
+/// What the last operation is charged, sized families with the metrics that its size lies between.
+fn last_charges(script: &Script) -> Vec<String> {
+    let mut predictor = Predictor::new(Options::default(), vec![everything()]);
+    let mut notes = Notes::default();
+    for op in &script.ops {
+        predictor
+            .push_annotated(op, &script.paths, &mut notes)
+            .unwrap();
+    }
+    let last = notes.0.pop().unwrap().0;
+    last.into_iter().map(|(name, _)| name).collect()
+}
+
+#[test]
+fn what_has_no_space_or_holds_nothing_costs_nothing_to_free() {
+    let gone = |fill: &dyn Fn(&mut Script)| {
+        let mut s = Script::default();
+        s.open("/f", CREATE, 3);
+        fill(&mut s);
+        s.fd(OpKind::Ftruncate, 3).length = Some(0);
+        last_charges(&s)
+    };
+    let hole = gone(&|s| s.fd(OpKind::Ftruncate, 3).length = Some(1 << 30));
+    assert_eq!(hole, ["TR1"], "a hole");
+    let reserved = gone(&|s| {
+        s.data(OpKind::Fallocate, 3, 0, 1 << 30);
+    });
+    assert_eq!(reserved, ["TR1"], "reserved and never written");
+    let some = gone(&|s| {
+        s.data(OpKind::Fallocate, 3, 0, 1 << 30);
+        s.data(OpKind::Write, 3, 0, 4096);
+        s.fd(OpKind::Fsync, 3);
+    });
+    assert_eq!(some, ["TR4"], "what was written of it");
+}
+
+#[test]
+fn an_allocation_costs_by_what_had_no_space() {
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 60 << 10);
+    s.data(OpKind::Fallocate, 3, 0, 64 << 10);
+    assert_eq!(last_charges(&s), ["FALLOC4"]);
+    s.data(OpKind::Fallocate, 3, 0, 64 << 10);
+    assert_eq!(last_charges(&s), ["FALLOC1"], "all of it had");
+}
+
+#[test]
+fn growing_a_file_writes_what_lies_beyond_its_size_on_the_device() {
+    let grown = |whole: bool| {
+        let mut s = Script::default();
+        s.open("/f", CREATE, 3);
+        s.data(OpKind::Write, 3, 0, 1 << 20);
+        s.fd(OpKind::Ftruncate, 3).length = Some(2 << 20);
+        let first = last_charges(&s);
+        s.data(OpKind::Write, 3, 0, 1 << 20);
+        let end = if whole { 2 << 20 } else { (2 << 20) + 100 };
+        s.data(OpKind::Write, 3, end - 4096, 4096);
+        s.fd(OpKind::Ftruncate, 3).length = Some(3 << 20);
+        (first, last_charges(&s))
+    };
+    let (first, again) = grown(true);
+    assert_eq!(first, ["TRXD1024"]);
+    assert!(
+        again
+            .iter()
+            .all(|name| name.starts_with("TRX_") || name == "TRX"),
+        "{again:?}"
+    );
+    assert_eq!(grown(false).1, ["TRXD4"], "the page that holds the end");
 }

@@ -122,6 +122,8 @@ struct FileState {
     /// was last made stable.
     created: bool,
     extended: bool,
+    /// Its size on the device, where it was extended since.
+    disk_size: u64,
     grown: bool,
     reserved: bool,
     renamed: bool,

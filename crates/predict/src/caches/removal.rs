@@ -19,12 +19,21 @@ const LEFT_BEHIND_NS: u64 = 12_000;
 /// Files of TRF are no larger, nearly.
 const SMALL_KIB: f64 = 64.0;
 
+/// More than TRP cuts off, which is half of 64 KiB, counts by size.
+const CUT_KIB: f64 = 64.0;
+
+fn kib_of(bytes: u64) -> f64 {
+    bytes as f64 / 1024.0
+}
+
 impl View {
     /// Whether a file's indirect blocks (or its extent tree) are taken to be cached: its first and
-    /// last data blocks are (4.4.5.2).
-    fn map_cached(&self, ino: Ino, size: u64) -> bool {
+    /// last data blocks are (4.4.5.2), of which there may be no last one, or none at all, where not all was
+    /// `written`.
+    fn map_cached(&self, ino: Ino, size: u64, written: u64) -> bool {
         let held = |page| self.pages.peek(ino.0, page) != PageState::Absent;
-        held(0) && held(size.saturating_sub(1) / PAGE_BYTES)
+        let last = || written < size || held(size.saturating_sub(1) / PAGE_BYTES);
+        written == 0 || held(0) && last()
     }
 
     /// Whether half of it and more was never written back.
@@ -34,10 +43,10 @@ impl View {
     }
 
     /// The family of a removal: never written back, cached, or not cached.
-    fn removal(&self, ino: Ino, size: u64) -> Stem {
-        if self.mostly_dirty(ino, size) {
+    fn removal(&self, ino: Ino, size: u64, written: u64) -> Stem {
+        if self.mostly_dirty(ino, written) {
             Stem::RmD
-        } else if self.map_cached(ino, size) {
+        } else if self.map_cached(ino, size, written) {
             Stem::RmF
         } else {
             Stem::RmFC
@@ -48,13 +57,13 @@ impl View {
         &mut self,
         step: &Passing<'_>,
         freed: bool,
-        size: u64,
+        (size, space): (u64, u64),
         charges: &mut Vec<Charge>,
     ) {
         let Some(ino) = step.resolved.node else {
             return;
         };
-        let kib = size as f64 / 1024.0;
+        let written = self.written_of(ino, space, (0, size));
         // The file stays while it has another name or is open: only the name goes.
         let has_another = step.ns.tree.inode(ino).is_some_and(|i| i.links > 0);
         if !freed && has_another {
@@ -62,7 +71,8 @@ impl View {
         } else if !freed || size == 0 {
             charges.push(Charge::once(Stem::Rm, step.gap));
         } else {
-            charges.push(Charge::sized(self.removal(ino, size), step.gap, kib));
+            let stem = self.removal(ino, size, written);
+            charges.push(Charge::sized(stem, step.gap, kib_of(written)));
         }
         if freed && self.in_a_row(step) {
             charges.push(Charge::once(Stem::RmQ, Gap::NONE));
@@ -85,29 +95,38 @@ impl View {
     pub(super) fn truncate(
         &mut self,
         step: &Passing<'_>,
-        old: u64,
-        new: u64,
+        (old, new): (u64, u64),
+        space: u64,
         charges: &mut Vec<Charge>,
     ) {
         let Some(ino) = step.resolved.node else {
             return;
         };
-        let kib = old as f64 / 1024.0;
-        // What was added and never written back: some file systems write it before they set the size.
-        let unwritten = self.pages.dirty_pages(ino.0) > 0 && self.changing(ino).extended;
-        let charge = if new >= old && unwritten {
-            Charge::sized(Stem::TrXD, step.gap, kib)
+        let written = self.written_of(ino, space, (new, old));
+        let kib = kib_of(written);
+        let dirty_kib = self.pages.dirty_pages(ino.0) as f64 * PAGE_KIB;
+        let state = self.changing(ino);
+        // What was added and never written back: some file systems write it before they set the size, up to the new one.
+        let unwritten = dirty_kib > 0.0 && state.extended;
+        let added = old.min(new).saturating_sub(state.disk_size);
+        // The page that holds the end is made to end with zeros, and written as well.
+        let added_kib = match added {
+            0 if old % PAGE_BYTES == 0 => 0.0,
+            _ => kib_of(added).max(PAGE_KIB).min(dirty_kib),
+        };
+        let charge = if new >= old && unwritten && added_kib > 0.0 {
+            Charge::sized(Stem::TrXD, step.gap, added_kib)
         } else if new >= old {
             Charge::once(Stem::TrX, step.gap)
-        } else if new > 0 && unwritten {
-            Charge::sized(Stem::TrPD, step.gap, new as f64 / 1024.0)
-        } else if new > 0 {
-            Charge::sized(Stem::TrP, step.gap, kib)
+        } else if new > 0 && unwritten && added_kib > 0.0 {
+            Charge::sized(Stem::TrPD, step.gap, added_kib)
+        } else if new > 0 && kib <= CUT_KIB {
+            Charge::once(Stem::TrP, step.gap)
         } else if let Some(gap) = self.since_close(step, ino).filter(|_| kib <= SMALL_KIB) {
             Charge::once(Stem::TrF, gap)
-        } else if unwritten && self.mostly_dirty(ino, old) {
+        } else if unwritten && self.mostly_dirty(ino, written) {
             Charge::sized(Stem::TrD, step.gap, kib)
-        } else if self.map_cached(ino, old) {
+        } else if self.map_cached(ino, old, written) {
             Charge::sized(Stem::Tr, step.gap, kib)
         } else {
             Charge::sized(Stem::TrC, step.gap, kib)
@@ -117,7 +136,9 @@ impl View {
             self.copies.forget(ino);
         }
         self.cut_to(ino, new.div_ceil(PAGE_BYTES));
-        self.changing(ino).extended = true;
+        self.cut_reserved(ino, new);
+        let state = self.changing(ino);
+        (state.extended, state.disk_size) = (true, new);
     }
 
     /// A file that was truncated and written again is closed, which on many file systems starts its writing.
@@ -175,7 +196,7 @@ impl View {
             && size > 64 << 10
         {
             // RENAMER replaces small files.
-            let stem = if self.map_cached(other, size) {
+            let stem = if self.map_cached(other, size, size) {
                 Stem::Tr
             } else {
                 Stem::TrC

@@ -143,8 +143,10 @@ impl View {
             } => {
                 self.write(step, offset, length, old_size, first, charges);
             }
-            Action::Truncate { old, new } => self.truncate(step, old, new, charges),
-            Action::Allocate { length } => {
+            Action::Truncate { old, new, space } => {
+                self.truncate(step, (old, new), space, charges);
+            }
+            Action::Allocate { length, .. } => {
                 charges.push(Charge::sized(
                     Stem::Falloc,
                     step.gap,
@@ -154,7 +156,9 @@ impl View {
                     self.reserve(ino, step.op.offset.unwrap_or(0), length);
                 }
             }
-            Action::Unlink { freed, size } => self.unlink(step, freed, size, charges),
+            Action::Unlink { freed, size, space } => {
+                self.unlink(step, freed, (size, space), charges);
+            }
             Action::Rmdir { held } => {
                 // The kernel frees what it remembers of each name the directory ever held.
                 let share = f64::from(held.min(HELD_AT_MOST)) / RMDIRB_HELD;
@@ -278,8 +282,8 @@ impl View {
                         self.changing(ino).created = true;
                     }
                 }
-                if let Some(size) = truncated {
-                    self.truncate(step, size, 0, charges);
+                if let Some((size, space)) = truncated {
+                    self.truncate(step, (size, 0), space, charges);
                 }
                 let untouched = if created {
                     Untouched::No
@@ -303,8 +307,12 @@ impl View {
                 // The rest comes after the call, in its thread's pause.
                 let at_once = step.op.flags & CLOSE_BY_DUP == 0;
                 let stem = match (last && at_once, unlinked) {
-                    (true, Some(size)) => {
-                        charges.push(Charge::sized(Stem::CloseU, gap, size as f64 / 1024.0));
+                    (true, Some((size, space))) => {
+                        let node = step.resolved.node;
+                        let written =
+                            node.map_or(space, |ino| self.written_of(ino, space, (0, size)));
+                        let kib = written as f64 / 1024.0;
+                        charges.push(Charge::sized(Stem::CloseU, gap, kib));
                         return;
                     }
                     (true, None) if written && truncated => Stem::CloseT,

@@ -241,6 +241,9 @@ impl View {
         let end = offset.saturating_add(length);
         let reserved = self.takes_reserved(ino, offset, end);
         let state = self.changing(ino);
+        if !state.extended && end > old_size {
+            state.disk_size = old_size;
+        }
         let apart = state.lands(offset, end);
         state.reserved |= reserved;
         state.extended |= end > old_size;
@@ -294,6 +297,26 @@ impl View {
         let ranges = self.reserved.entry(ino.0).or_default();
         ranges.truncate(RANGES - 1);
         ranges.push((offset, offset.saturating_add(length)));
+    }
+
+    /// Of so many bytes with space from `from` to `to`, how many were written: those that were but reserved hold nothing.
+    pub(super) fn written_of(&self, ino: Ino, space: u64, (from, to): (u64, u64)) -> u64 {
+        let ranges = self.reserved.get(&ino.0).into_iter().flatten();
+        let within = ranges.map(|r| r.1.min(to).saturating_sub(r.0.max(from)));
+        space.saturating_sub(within.fold(0, u64::saturating_add))
+    }
+
+    /// What was reserved beyond a file's new end is no longer.
+    pub(super) fn cut_reserved(&mut self, ino: Ino, end: u64) {
+        if let Some(ranges) = self.reserved.get_mut(&ino.0) {
+            ranges.retain_mut(|range| {
+                range.1 = range.1.min(end);
+                range.0 < range.1
+            });
+            if ranges.is_empty() {
+                self.reserved.remove(&ino.0);
+            }
+        }
     }
 
     /// Whether a write goes to blocks that were reserved, which hold data from now on.
@@ -438,8 +461,10 @@ fn leaves_attributes(state: FileState) -> bool {
 /// Charges runs that lie apart from the first.
 fn apart(dirty: Waiting, gap: Gap, charges: &mut Vec<Charge>) {
     if dirty.apart > 0.0 {
-        let times = dirty.apart / SCATTERED;
+        // FDSR is of one run and others, of which the first is paid for.
+        let times = dirty.apart / (SCATTERED - 1.0);
         charges.push(Charge::many(Stem::FdsR, gap, times));
+        charges.push(Charge::many(Stem::FdsO, Gap::NONE, -times));
     }
 }
 

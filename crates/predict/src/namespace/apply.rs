@@ -73,6 +73,7 @@ impl Namespace {
                 out.freed.push(open.ino);
             }
         }
+        let unlinked = unlinked.map(|size| (size, self.tree.space(open.ino, 0, size)));
         let (created, truncated, written) = (open.created, open.truncated, open.written);
         if last && truncated && written && unlinked.is_none() {
             out.rewritten.push(open.ino);
@@ -346,7 +347,8 @@ impl Namespace {
         };
         let truncated = (op.flags & O_TRUNC != 0 && !created)
             .then(|| self.tree.size(node))
-            .filter(|&s| s > 0);
+            .filter(|&s| s > 0)
+            .map(|size| (size, self.tree.space(node, 0, size)));
         if truncated.is_some() {
             self.cut(node, 0);
         }
@@ -418,11 +420,12 @@ impl Namespace {
         let node = self.learn(op, walk, NodeKind::Regular);
         out.node = Some(node);
         let size = self.tree.size(node);
+        let space = self.tree.space(node, 0, size);
         if let Some(last) = walk.last {
             self.tree.detach(last);
         }
         let freed = self.drop_if_gone(node, out);
-        out.action = Action::Unlink { freed, size };
+        out.action = Action::Unlink { freed, size, space };
     }
 
     fn rename(&mut self, op: &Op, walk: &Walk, out: &mut Resolved) {
@@ -472,11 +475,12 @@ impl Namespace {
     pub(super) fn truncate(&mut self, op: &Op, node: Ino, out: &mut Resolved) {
         let old = self.tree.size(node);
         let new = op.length.unwrap_or(0);
+        let space = self.tree.space(node, new, old);
         if new < old {
             self.cut(node, new);
         } else if let Some(n) = self.tree.inode_mut(node) {
             n.size = new;
         }
-        out.action = Action::Truncate { old, new };
+        out.action = Action::Truncate { old, new, space };
     }
 }

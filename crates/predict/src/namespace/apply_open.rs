@@ -166,6 +166,8 @@ impl Namespace {
         let from = op.offset.unwrap_or(0);
         let length = op.length.unwrap_or(0);
         let to = from.saturating_add(length);
+        let old_size = self.tree.size(node);
+        let had = self.tree.space(node, from, to);
         if op.flags & FALLOC_PUNCH_HOLE != 0 {
             let from = from
                 .checked_next_multiple_of(self.block)
@@ -180,7 +182,10 @@ impl Namespace {
                 n.size = n.size.max(to);
             }
         }
-        out.action = Action::Allocate { length };
+        out.action = Action::Allocate {
+            length: length.saturating_sub(had),
+            old_size,
+        };
     }
 
     fn place(&self, op: &Op, open: Option<OpenId>, size: u64) -> u64 {

@@ -70,19 +70,19 @@ pub enum Action {
     Failed,
     /// The call's own cost and no effect on the tree.
     Plain,
-    /// A file was opened. `truncated`: the size that `O_TRUNC` cut off.
+    /// A file was opened. `truncated`: the size that `O_TRUNC` cut off, and how much of it had space.
     Open {
         created: bool,
         first_in_dir: bool,
-        truncated: Option<u64>,
+        truncated: Option<(u64, u64)>,
         asked_create: bool,
         directory: bool,
     },
     /// A descriptor was closed. `last`: of its open file; `unlinked`: the file is gone with it, of
-    /// this size.
+    /// this size, of which so much had space.
     Close {
         last: bool,
-        unlinked: Option<u64>,
+        unlinked: Option<(u64, u64)>,
         created: bool,
         truncated: bool,
         written: bool,
@@ -96,12 +96,12 @@ pub enum Action {
         old_size: u64,
         first: bool,
     },
-    /// The size was changed.
-    Truncate { old: u64, new: u64 },
-    /// Space was allocated; `extends` by so many bytes beyond what was allocated.
-    Allocate { length: u64 },
-    /// A name was removed; `freed`: it was the file's last one and nobody has it open.
-    Unlink { freed: bool, size: u64 },
+    /// The size was changed; between the two so many bytes had space.
+    Truncate { old: u64, new: u64, space: u64 },
+    /// Space was allocated, of `length` bytes that had none; in a file of this size before.
+    Allocate { length: u64, old_size: u64 },
+    /// A name was removed; `freed`: it was the file's last one and nobody has it open; so many of its bytes had space.
+    Unlink { freed: bool, size: u64, space: u64 },
     /// A directory was removed from which so many names had gone before.
     Rmdir { held: u32 },
     /// A name was changed; `replaced` a file of this size, freed or not.

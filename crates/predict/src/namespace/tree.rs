@@ -162,6 +162,18 @@ impl PredictedTree {
                 .is_some_and(|(_, &end)| end > from)
     }
 
+    /// How many bytes of `from..to` have space on the device.
+    pub fn space(&self, ino: Ino, from: u64, to: u64) -> u64 {
+        let Some(node) = self.inode(ino) else {
+            return 0;
+        };
+        let dense = node.dense_to.min(to).saturating_sub(from);
+        let holes = self.holes.get(&ino).filter(|_| node.sparse);
+        let pieces = holes.into_iter().flat_map(|map| map.range(..to));
+        let within = pieces.map(|(&a, &b)| b.min(to).saturating_sub(a.max(from)));
+        dense.saturating_add(within.fold(0, u64::saturating_add))
+    }
+
     /// Gives `from..to` space on the device (both are rounded to blocks by the caller).
     #[inline]
     pub fn allocate(&mut self, ino: Ino, from: u64, to: u64) {

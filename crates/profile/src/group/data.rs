@@ -41,6 +41,10 @@ const SIZES_KIB: [u32; 6] = [1, 4, 16, 64, 256, 1024];
 /// Pauses of successive rounds: half of them back to back.
 const GAP_OF_ROUND: [usize; 8] = [0, 1, 0, 4, 2, 0, 3, 0];
 
+/// A large reservation, and the free space that it is made in.
+const LARGE_KIB: u32 = 65_536;
+const ROOM_FOR_LARGE: u64 = 512 << 20;
+
 fn probes(stem: &str) -> [(u32, Probe); 6] {
     SIZES_KIB.map(|kib| (kib, Probe::at(stem, kib)))
 }
@@ -430,7 +434,12 @@ fn sparse(lab: &mut Lab<'_>) -> Res {
     let small = [1u32, 4, 16, 64];
     let reads = small.map(|kib| (kib, Probe::at("RHO", kib)));
     let writes = small.map(|kib| (kib, Probe::at("WH", kib)));
-    let reserve = probes("FALLOC");
+    let mut reserve = probes("FALLOC").to_vec();
+    let free = lab.fs.statfs().map_or(0, |s| s.available_bytes);
+    // What a log or an image is given at once; where there is room, and so much more that it is one piece.
+    if free >= ROOM_FOR_LARGE {
+        reserve.push((LARGE_KIB, Probe::at("FALLOC", LARGE_KIB)));
+    }
     let rounds = (lab.scale(6, 12), lab.scale(20, 60));
     let mut no_reserve = None;
     lab.rounds(&["RHO", "WH", "FALLOC"], rounds, |lab, _| {
@@ -442,13 +451,15 @@ fn sparse(lab: &mut Lab<'_>) -> Res {
                 holes(lab, handle, &reads, &writes)
             })?;
         }
-        for (kib, probe) in reserve {
+        for &(kib, probe) in &reserve {
             let path = format!("{dir}/f{kib}").into_bytes();
             let fs = lab.fs;
             lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
                 lab.begin(Batch::Cached);
                 let done = lab.call(probe, 0, || fs.fallocate(handle, 0, u64::from(kib) << 10));
-                if let Err(halt) = done {
+                if let Err(halt) = done
+                    && kib < LARGE_KIB
+                {
                     no_reserve = Some(halt.reason());
                 }
                 lab.end().map(|_| ())

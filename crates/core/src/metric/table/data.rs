@@ -345,7 +345,7 @@ pub(super) const ROWS: &[Family] = &[
         unit: Unit::Ns,
         points: Some(Points {
             unit: "KiB",
-            values: &[1, 4, 16, 64, 256, 1024],
+            values: &[1, 4, 16, 64, 256, 1024, 65536],
         }),
         gaps: false,
         group: Group::Data,
