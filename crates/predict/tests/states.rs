@@ -1507,6 +1507,22 @@ fn removals_in_a_long_row_are_held_up() {
     assert_eq!(held(2_000_000), 0);
 }
 
+#[test]
+fn a_file_made_after_many_waits_for_what_they_left_to_be_done() {
+    let held = |pause_ns: u64| {
+        let mut s = Script::default();
+        for number in 0..200 {
+            s.pause(pause_ns);
+            s.open(&format!("/d/f{number}"), CREATE, 3);
+            s.fd(OpKind::Close, 3);
+        }
+        let all = families(&s);
+        all.iter().filter(|f| f.contains("CRQ")).count()
+    };
+    assert_eq!(held(10_000), 200 - 128);
+    assert_eq!(held(2_000_000), 0);
+}
+
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
 

@@ -509,6 +509,7 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
     ("CPS", "the truth shares no blocks"),
     ("CPSD", "the truth shares no blocks"),
     ("CRP", "the truth passes over no inode"),
+    ("CRQ", "the truth makes nothing behind anybody's back"),
     ("RMQ", "the truth frees nothing behind anybody's back"),
     (
         "DWO",

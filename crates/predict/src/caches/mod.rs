@@ -31,6 +31,7 @@ use lookup::OldNames;
 use moved::Moved;
 use places::Answers;
 use recent::{Recent, Touched};
+use removal::Behind;
 use room::Rooms;
 use sync::LastSync;
 
@@ -250,8 +251,9 @@ pub struct View {
     last_direct: Ino,
     /// Commits so far, each of all that had changed.
     commits: u32,
-    /// By thread: when its last removal ended, and how many have left something behind.
-    row: FxHashMap<Tid, (u64, u64)>,
+    /// By thread, of removals and of files made, of which something is left to be done.
+    removed_row: FxHashMap<Tid, Behind>,
+    made_row: FxHashMap<Tid, Behind>,
     /// Directories that were made and are there, since the last sync of all.
     new_directories: u32,
     /// Others whose names changed since, and how many such syncs there were, and one.
@@ -317,7 +319,8 @@ impl View {
             held_places: (0.0, 0),
             last_direct: Ino::NONE,
             commits: 0,
-            row: FxHashMap::default(),
+            removed_row: FxHashMap::default(),
+            made_row: FxHashMap::default(),
             new_directories: 0,
             old_directories: 0,
             turn: 1,

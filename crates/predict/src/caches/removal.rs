@@ -13,9 +13,43 @@ const WRITTEN_NS: u64 = 100_000_000;
 /// Removals that are nearer to each other are a row; of more than so many left behind each waits
 /// (XFS_INODEGC_MAX_BACKLOG), and a little more than that never are. Each takes about so long.
 const IN_A_ROW_NS: u64 = 50_000;
-const ROW: u64 = 256;
-const MOST_BEHIND: u64 = 320;
-const LEFT_BEHIND_NS: u64 = 12_000;
+const REMOVED: Row = Row {
+    most: 256,
+    never_more: 320,
+    each_ns: 12_000,
+};
+/// btrfs lets a worker bring names and inodes into its trees from 128 on (BTRFS_DELAYED_BACKGROUND); CRQ is of files far
+/// behind those.
+const MADE: Row = Row {
+    most: 128,
+    never_more: 512,
+    each_ns: 30_000,
+};
+/// Calls of a kind in a row, of which each leaves something to be done behind the caller's back.
+struct Row {
+    /// More that is left than of so many is waited for.
+    most: u64,
+    /// A little more than that never is.
+    never_more: u64,
+    /// What takes about so long.
+    each_ns: u64,
+}
+
+/// When a thread's last call of a row ended, and of how many calls something is left to be done.
+pub(super) type Behind = (u64, u64);
+
+impl Row {
+    /// One more call: whether so many came one right after the other that what they leave behind has to be waited for.
+    /// What the thread does between them is time in which it is done.
+    fn holds_up(&self, (end_ns, behind): &mut Behind, step: &Passing<'_>) -> bool {
+        let between_ns = step.op.start_ns.saturating_sub(*end_ns);
+        let done = between_ns.saturating_sub(IN_A_ROW_NS) / self.each_ns;
+        *behind = behind.saturating_sub(done).min(self.never_more) + 1;
+        *end_ns = step.op.end_ns();
+        *behind > self.most
+    }
+}
+
 /// Files of TRF are no larger, nearly.
 const SMALL_KIB: f64 = 64.0;
 
@@ -74,21 +108,19 @@ impl View {
             let stem = self.removal(ino, size, written);
             charges.push(Charge::sized(stem, step.gap, kib_of(written)));
         }
-        if freed && self.in_a_row(step) {
+        let behind = self.removed_row.entry(step.op.tid).or_default();
+        if freed && REMOVED.holds_up(behind, step) {
             charges.push(Charge::once(Stem::RmQ, Gap::NONE));
         }
         self.changed_dir(step, true);
     }
 
-    /// Whether so many removals came one right after the other that what they leave behind has to be waited for. What the
-    /// thread does between them is time in which it is done.
-    fn in_a_row(&mut self, step: &Passing<'_>) -> bool {
-        let (end_ns, behind) = self.row.entry(step.op.tid).or_default();
-        let between_ns = step.op.start_ns.saturating_sub(*end_ns);
-        let done = between_ns.saturating_sub(IN_A_ROW_NS) / LEFT_BEHIND_NS;
-        *behind = behind.saturating_sub(done).min(MOST_BEHIND) + 1;
-        *end_ns = step.op.end_ns();
-        *behind > ROW
+    /// A file was made: whether what those before it left to be done is in the way.
+    pub(super) fn made(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
+        let behind = self.made_row.entry(step.op.tid).or_default();
+        if MADE.holds_up(behind, step) {
+            charges.push(Charge::once(Stem::CrQ, Gap::NONE));
+        }
     }
 
     /// Cutting a file; `old` and `new` are its sizes.

@@ -182,7 +182,7 @@ fn data(stem: Stem) -> Chain {
         TrD => &[&[Same(Tr)]],
         RmL => &[&[Same(Rm)]],
         // What held removals up is in their costs, or was left out.
-        RmQ => &[&[]],
+        RmQ | CrQ => &[&[]],
         TrPD => &[&[Same(TrP)]],
         TrF => &[&[Sized(Tr, 4.0)]],
         Cps => &[&[Same(TrX)]],

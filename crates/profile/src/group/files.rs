@@ -16,6 +16,12 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
         run: new_files,
     },
     Procedure {
+        name: "files made in a row",
+        stems: &["CRQ"],
+        share: (10, 10),
+        run: made_in_a_row,
+    },
+    Procedure {
         name: "removal of clean files",
         stems: &["RM", "RMF", "RMQ"],
         share: (25, 30),
@@ -341,6 +347,44 @@ fn remove(lab: &mut Lab<'_>, items: &[Item], stem: &str, pauses: bool) -> Res<Ve
         lab.end()?;
     }
     Ok(times)
+}
+
+/// Files of a row, those of its beginning, and where it is far from that; so many lie in a directory.
+const ROW_FILES: usize = 2000;
+const FIRST_OF_ROW: usize = 64;
+const FAR_IN_ROW: usize = 512;
+const ROW_DIR: usize = 64;
+
+/// What is brought into a file system's trees behind the caller's back takes processor time that small batches never
+/// wait for: here they do, so waits for processors count.
+fn made_in_a_row(lab: &mut Lab<'_>) -> Res {
+    let rounds = (lab.scale(3, 6), lab.scale(6, 12));
+    lab.rounds(&["CRQ"], rounds, |lab, _| {
+        let dirs = (0..ROW_FILES.div_ceil(ROW_DIR)).map(|_| lab.fresh_dir("q"));
+        let dirs: Vec<String> = dirs.collect::<Res<_>>()?;
+        lab.settle()?;
+        let (mut began_ns, mut marks) = (lab.clock.now_ns(), Vec::with_capacity(2));
+        for number in 0..ROW_FILES {
+            if number == FAR_IN_ROW || number == 0 {
+                began_ns = lab.clock.now_ns();
+            }
+            let dir = dirs.get(number / ROW_DIR).map_or("", String::as_str);
+            lab.make_file(format!("{dir}/f{number}").as_bytes(), 4096)?;
+            let files = match number + 1 {
+                FIRST_OF_ROW => FIRST_OF_ROW,
+                ROW_FILES => ROW_FILES - FAR_IN_ROW,
+                _ => continue,
+            };
+            let took_ns = lab.clock.now_ns().saturating_sub(began_ns);
+            marks.push(took_ns as f64 / files as f64);
+        }
+        if let [few_ns, many_ns] = marks[..] {
+            lab.begin(Batch::Blocking);
+            lab.add(Probe::of("CRQ"), 0, (many_ns - few_ns).max(0.0));
+            lab.end()?;
+        }
+        dirs.iter().try_for_each(|dir| lab.clear(dir))
+    })
 }
 
 /// Written back and cached.
