@@ -182,6 +182,13 @@ impl Context {
         &self.record
     }
 
+    /// The same without a correction of costs; `None` where nothing is left.
+    pub(crate) fn of_waits_alone(mut self) -> Option<Self> {
+        self.factors.fill(1.0);
+        self.record.classes.clear();
+        (self.queues < 1.0).then_some(self)
+    }
+
     /// How many times as long as by the replay calls wait for processors.
     pub(crate) fn queues(&self) -> f64 {
         self.queues

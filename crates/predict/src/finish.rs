@@ -156,7 +156,10 @@ impl Predictor {
             targets,
             ranking,
             pairs,
-            context: (self.source.as_ref()).map(|(_, context)| context.record().clone()),
+            context: (self.source.as_ref())
+                .map(|(_, context)| context.record())
+                .filter(|record| !record.classes.is_empty())
+                .cloned(),
             warnings: self.warnings(),
         }
     }

@@ -185,12 +185,18 @@ impl Predictor {
     }
 
     /// What the trace tells, once all is pushed; `None` where the profile of the system that it was made on lacks
-    /// costs or was disturbed, or where nothing was to be found out. Of one that was learnt already, what it does there.
+    /// costs, or where nothing was to be found out. Beside a profile that was disturbed it tells nothing of costs, but still
+    /// of waits for processors. Of one that was learnt already, what it does there.
     pub fn context(&self) -> Option<Context> {
         let (seen, source) = self.seen.as_ref().zip(self.targets.first())?;
         let before = self.source.as_ref().map(|(_, context)| context);
-        let tells = source.incomplete(0.0).is_none() && !source.is_disturbed();
-        tells.then(|| seen.context(source, before))
+        let tells = source.incomplete(0.0).is_none();
+        let context = tells.then(|| seen.context(source, before))?;
+        if source.is_disturbed() {
+            context.of_waits_alone()
+        } else {
+            Some(context)
+        }
     }
 
     /// Corrects costs by what the trace tells of them, on the system of `source`, which it was made on; those of the

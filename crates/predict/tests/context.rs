@@ -147,14 +147,33 @@ fn nothing_is_learnt_from_what_has_no_latencies_or_no_costs() {
 #[test]
 fn nothing_is_learnt_beside_a_profile_that_was_disturbed() {
     let script = script(300.0);
-    let mut disturbed = slow(200.0);
+    assert_eq!(learnt(&script, &disturbed(slow(200.0))), None);
+    // But for how long calls waited for processors, which no profile tells.
+    let mut source = disturbed(slow(200_000.0));
+    source.machine.cpus = Some(1);
+    let script = two_writers(0.0, &source);
+    let context = learnt(&script, &source).unwrap();
+    assert!(context.record().classes.is_empty());
+    let mut predictor = Predictor::new(Options::default(), vec![source.clone()]).in_context(
+        source.clone(),
+        context,
+        None,
+    );
+    predictor.push_all(&script.ops, &script.paths);
+    let made = predictor.finish();
+    assert_eq!(made.context, None, "no costs were corrected");
+    assert!(made.targets[0].processor_wait_ns < 1.0);
+}
+
+/// The same, all marked.
+fn disturbed(mut system: SystemVector) -> SystemVector {
     for id in MetricId::all() {
-        if let Some(estimate) = disturbed.get(id) {
+        if let Some(estimate) = system.get(id) {
             let marked = true;
-            disturbed.set(id, Estimate { marked, ..estimate });
+            system.set(id, Estimate { marked, ..estimate });
         }
     }
-    assert_eq!(learnt(&script, &disturbed), None);
+    system
 }
 
 #[test]
