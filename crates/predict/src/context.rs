@@ -77,16 +77,15 @@ impl Seen {
             sum.alone_ns * source.ledger.corrected(kind) + replayed.waited_ns(kind)
         };
         // The second time the waits are corrected already.
-        let (queues, again) = match before {
-            Some(context) => (context.queues, 1.0),
-            None => {
-                let beyond_ns = known
-                    .clone()
-                    .map(|(kind, sum)| sum.measured_ns - own_ns(kind, sum));
-                let found_ns = known.clone().map(|(kind, _)| replayed.queued_ns(kind));
-                let queues = self.queues(beyond_ns.sum(), found_ns.sum());
-                (queues, queues)
-            }
+        let (queues, again) = if let Some(context) = before {
+            (context.queues, 1.0)
+        } else {
+            let beyond_ns = known
+                .clone()
+                .map(|(kind, sum)| sum.measured_ns - own_ns(kind, sum));
+            let found_ns = known.clone().map(|(kind, _)| replayed.queued_ns(kind));
+            let queues = self.queues(beyond_ns.sum(), found_ns.sum());
+            (queues, queues)
         };
         let mut factors = vec![1.0; OpKind::ALL.len()];
         let mut classes = Vec::new();

@@ -1523,6 +1523,30 @@ fn a_file_made_after_many_waits_for_what_they_left_to_be_done() {
     assert_eq!(held(2_000_000), 0);
 }
 
+#[test]
+fn hard_links_of_a_directory_one_after_another_are_told_from_those_all_over() {
+    let mut s = Script::default();
+    for dir in ["/a", "/b", "/c"] {
+        s.name(OpKind::Mkdir, dir);
+    }
+    s.open("/a/f", CREATE, 3);
+    let link = |s: &mut Script, to: &str| {
+        let to = s.paths.intern(to.as_bytes());
+        s.name(OpKind::Link, "/a/f").path2 = to;
+    };
+    link(&mut s, "/b/1");
+    link(&mut s, "/b/2");
+    link(&mut s, "/c/1");
+    link(&mut s, "/c/2");
+    s.fd(OpKind::Fsync, 3);
+    link(&mut s, "/c/3");
+    let links: Vec<String> = families(&s)
+        .into_iter()
+        .filter(|family| family.contains("LINK"))
+        .collect();
+    assert_eq!(links, ["LINK", "LINKR", "LINK", "LINKR", "LINK"]);
+}
+
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
 

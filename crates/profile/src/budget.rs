@@ -13,7 +13,7 @@ pub const NO_TIME: &str = "no time left";
 
 /// Procedures by what they are worth to a prediction: what nearly every workload does, then what costs
 /// most where it is done, then the rest.
-const BY_VALUE: [&str; 47] = [
+const BY_VALUE: [&str; 49] = [
     "empty call",
     // It tells of a file system as it is made: what comes later gives its metadata more room.
     "changes without room",
@@ -43,9 +43,11 @@ const BY_VALUE: [&str; 47] = [
     "cold directories",
     "cold files of several threads",
     "removal of uncached files",
+    "files made in a row",
     "closes of truncated and removed files",
     "read-ahead",
     "sparse files and reserved space",
+    "hard links in a row",
     "files touched a while ago",
     "fsyncs of several threads",
     "sendfile to sockets",

@@ -225,6 +225,7 @@ const ROWS: &[(&str, Expected)] = &[
         Some(s.call(|c| c.rename_over_ns) + page * 45.0 / 16.0)
     }),
     ("LINK", |s| Some(s.call(|c| c.link_ns) + s.search())),
+    ("LINKR", |s| Some(s.call(|c| c.link_ns) + s.search())),
     ("SYMLINK", |s| Some(s.call(|c| c.symlink_ns) + s.search())),
     ("READLINK", |s| Some(s.call(|c| c.readlink_ns))),
     ("RC", |s| Some(s.read(s.kib))),

@@ -251,6 +251,8 @@ pub struct View {
     last_direct: Ino,
     /// Commits so far, each of all that had changed.
     commits: u32,
+    /// Whose last hard link it was, from and to which directories, after how many commits.
+    last_link: Option<(Tid, [Option<Ino>; 2], u32)>,
     /// By thread, of removals and of files made, of which something is left to be done.
     removed_row: FxHashMap<Tid, Behind>,
     made_row: FxHashMap<Tid, Behind>,
@@ -319,6 +321,7 @@ impl View {
             held_places: (0.0, 0),
             last_direct: Ino::NONE,
             commits: 0,
+            last_link: None,
             removed_row: FxHashMap::default(),
             made_row: FxHashMap::default(),
             new_directories: 0,

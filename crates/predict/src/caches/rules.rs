@@ -146,16 +146,7 @@ impl View {
             Action::Truncate { old, new, space } => {
                 self.truncate(step, (old, new), space, charges);
             }
-            Action::Allocate { length, .. } => {
-                charges.push(Charge::sized(
-                    Stem::Falloc,
-                    step.gap,
-                    length as f64 / 1024.0,
-                ));
-                if let Some(ino) = step.resolved.node {
-                    self.reserve(ino, step.op.offset.unwrap_or(0), length);
-                }
-            }
+            Action::Allocate { length, end } => self.allocate(step, (length, end), charges),
             Action::Unlink { freed, size, space } => {
                 self.unlink(step, freed, (size, space), charges);
             }
@@ -176,6 +167,20 @@ impl View {
         }
     }
 
+    /// So many bytes up to an offset are given space that had none.
+    fn allocate(
+        &mut self,
+        step: &Passing<'_>,
+        (length, end): (u64, u64),
+        charges: &mut Vec<Charge>,
+    ) {
+        let kib = length as f64 / 1024.0;
+        charges.push(Charge::sized(Stem::Falloc, step.gap, kib));
+        if let Some(ino) = step.resolved.node {
+            self.reserve(ino, end.saturating_sub(length), length);
+        }
+    }
+
     fn plain(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
         let kind = step.op.kind;
         match kind {
@@ -190,6 +195,7 @@ impl View {
         }
         let stem = match rule(kind) {
             Rule::Call(Stem::Mkdir) if self.allocates_first(step) => Stem::MkdirC,
+            Rule::Call(Stem::Link) if self.links_on(step) => Stem::LinkR,
             Rule::Call(stem) => stem,
             Rule::Process => return,
             // A state that the trace does not tell (no path, no file): the call at its simplest.
@@ -232,6 +238,14 @@ impl View {
             }
             _ => {}
         }
+    }
+
+    /// Whether a link goes from and to the directories of its thread's last one, and nothing was committed since: then all
+    /// that it changes is at hand.
+    fn links_on(&mut self, step: &Passing<'_>) -> bool {
+        let dirs = step.resolved.walks.map(|walk| walk.map(|walk| walk.dir));
+        let this = Some((step.op.tid, dirs, self.commits));
+        std::mem::replace(&mut self.last_link, this) == this
     }
 
     /// Whether nothing was allocated yet beside what this call makes: bitmaps and tables of inodes must

@@ -115,6 +115,7 @@ fn calls(stem: Stem) -> Chain {
         Dup | Lock | Advise => &[&[Same(Seek)], &[Same(Fstat)], &[Same(RdO)]],
         Rmdir => &[&[Same(RmdirB)], &[Same(Rm)]],
         RmdirB => &[&[Same(Rmdir)], &[Same(Rm)]],
+        LinkR => &[&[Same(Link)]],
         Rename => &[&[Same(RenameR)], &[Same(Link)], &[Same(Cr)]],
         RenameR => &[&[Same(Rename)]],
         RenameD => &[&[Same(RenameR)], &[Same(Rename)]],

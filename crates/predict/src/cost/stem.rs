@@ -56,7 +56,7 @@ stems! {
     Close "CLOSE", CloseW "CLOSEW", CloseT "CLOSET", CloseU "CLOSEU", Cps "CPS", CpsD "CPSD" partly,
     Stat "STAT", StatM "STATM", Obj "OBJ", ObjN "OBJN", ObjR "OBJR", ObjU "OBJU", Fstat "FSTAT", Access "ACCESS", Seek "SEEK", Dup "DUP", Lock "LOCK",
     Advise "ADVISE", Mkdir "MKDIR", MkdirC "MKDIRC" partly, Rmdir "RMDIR", RmdirB "RMDIRB", Rename "RENAME",
-    RenameR "RENAMER", RenameD "RENAMED" partly, Chmod "CHMOD", Chown "CHOWN", Utimens "UTIMENS", Link "LINK",
+    RenameR "RENAMER", RenameD "RENAMED" partly, Chmod "CHMOD", Chown "CHOWN", Utimens "UTIMENS", Link "LINK", LinkR "LINKR",
     Symlink "SYMLINK", Readlink "READLINK", Statfs "STATFS", Getxattr "GETXATTR",
     Setxattr "SETXATTR", Listxattr "LISTXATTR", Chdir "CHDIR", Mknod "MKNOD",
     RDir "RDIR", RDirE "RDIRE", RDirC "RDIRC" device, RDirCE "RDIRCE" partly,

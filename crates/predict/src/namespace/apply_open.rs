@@ -166,7 +166,6 @@ impl Namespace {
         let from = op.offset.unwrap_or(0);
         let length = op.length.unwrap_or(0);
         let to = from.saturating_add(length);
-        let old_size = self.tree.size(node);
         let had = self.tree.space(node, from, to);
         if op.flags & FALLOC_PUNCH_HOLE != 0 {
             let from = from
@@ -184,7 +183,7 @@ impl Namespace {
         }
         out.action = Action::Allocate {
             length: length.saturating_sub(had),
-            old_size,
+            end: to,
         };
     }
 

@@ -21,6 +21,12 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
         run: names,
     },
     Procedure {
+        name: "hard links in a row",
+        stems: &["LINKR"],
+        share: (4, 6),
+        run: links_in_a_row,
+    },
+    Procedure {
         name: "closes of truncated and removed files",
         stems: CLOSES,
         share: (10, 20),
@@ -60,6 +66,8 @@ const FEW: usize = 4;
 /// Two paths in one directory, and in two.
 const TWO_PATHS: Components = FILE_COMPONENTS.and_beside(4);
 const APART: Components = Components { same: 4, other: 4 };
+/// Two paths of three components, all but the names as in the last call.
+const IN_A_ROW: Components = Components { same: 6, other: 0 };
 
 fn names(lab: &mut Lab<'_>) -> Res {
     let start_ns = lab.clock.now_ns();
@@ -221,6 +229,47 @@ fn links(lab: &mut Lab<'_>, chunk: &[Item], gap: usize) -> Res {
     lab.end()?;
     if refused {
         lab.absent("LINK", "the target refuses hard links");
+    }
+    Ok(())
+}
+
+/// Files of a directory that are linked into another one after another, the first of them untimed.
+const ROW: usize = 32;
+
+fn links_in_a_row(lab: &mut Lab<'_>) -> Res {
+    let fs = lab.fs;
+    let probe = Probe::of("LINKR");
+    let rounds = (lab.scale(4, 8), lab.scale(12, 24));
+    let mut refused = false;
+    lab.rounds(&["LINKR"], rounds, |lab, _| {
+        let (from, to) = (lab.fresh_dir("lf")?, lab.fresh_dir("lt")?);
+        let files: Vec<Vec<u8>> = (0..ROW)
+            .map(|n| format!("{from}/f{n}").into_bytes())
+            .collect();
+        files
+            .iter()
+            .try_for_each(|file| lab.make_file(file, 4096))?;
+        lab.settle()?;
+        lab.begin(Batch::Changing);
+        for (turn, file) in files.iter().enumerate() {
+            let new = format!("{to}/f{turn}").into_bytes();
+            fs.stat(file)?;
+            let made = if turn == 0 {
+                fs.link(file, &new).map_err(Into::into)
+            } else {
+                lab.call_path(probe, 0, IN_A_ROW, || fs.link(file, &new))
+            };
+            if made.is_err() {
+                refused = true;
+                break;
+            }
+        }
+        lab.end()?;
+        lab.clear(&from)?;
+        lab.clear(&to)
+    })?;
+    if refused {
+        lab.absent("LINKR", "the target refuses hard links");
     }
     Ok(())
 }
