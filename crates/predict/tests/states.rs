@@ -1664,6 +1664,17 @@ fn an_allocation_costs_by_what_had_no_space() {
     assert_eq!(last_charges(&s), ["FALLOC4"]);
     s.data(OpKind::Fallocate, 3, 0, 64 << 10);
     assert_eq!(last_charges(&s), ["FALLOC1"], "all of it had");
+    s.data(OpKind::Fallocate, 3, 0, 64 << 10).flags = 3;
+    assert_eq!(last_charges(&s), ["FALLOC1"], "a hole");
+    s.data(OpKind::Write, 3, 0, 128 << 10);
+    s.fd(OpKind::Fsync, 3);
+    s.data(OpKind::Write, 3, 60 << 10, 8 << 10);
+    s.fd(OpKind::Fdatasync, 3);
+    let synced = last_charges(&s);
+    assert!(
+        !synced.iter().any(|name| name.starts_with("FDSU")),
+        "neither is reserved: {synced:?}"
+    );
 }
 
 #[test]

@@ -31,7 +31,7 @@ use lookup::OldNames;
 use moved::Moved;
 use places::Answers;
 use recent::{Recent, Touched};
-use removal::Behind;
+use removal::Rows;
 use room::Rooms;
 use sync::LastSync;
 
@@ -251,11 +251,8 @@ pub struct View {
     last_direct: Ino,
     /// Commits so far, each of all that had changed.
     commits: u32,
-    /// Whose last hard link it was, from and to which directories, after how many commits.
-    last_link: Option<(Tid, [Option<Ino>; 2], u32)>,
-    /// By thread, of removals and of files made, of which something is left to be done.
-    removed_row: FxHashMap<Tid, Behind>,
-    made_row: FxHashMap<Tid, Behind>,
+    /// Calls of a kind one after another.
+    rows: Rows,
     /// Directories that were made and are there, since the last sync of all.
     new_directories: u32,
     /// Others whose names changed since, and how many such syncs there were, and one.
@@ -321,9 +318,7 @@ impl View {
             held_places: (0.0, 0),
             last_direct: Ino::NONE,
             commits: 0,
-            last_link: None,
-            removed_row: FxHashMap::default(),
-            made_row: FxHashMap::default(),
+            rows: Rows::default(),
             new_directories: 0,
             old_directories: 0,
             turn: 1,

@@ -1,7 +1,8 @@
 //! Truncation and removal by size and state (Smith 2001, 4.4.3.2.3 and 6.1.3.6).
 
 use fsage_cache::{PAGE_BYTES, PageState};
-use fsage_core::{CLOSE_BY_DUP, OpKind};
+use fsage_core::{CLOSE_BY_DUP, OpKind, Tid};
+use rustc_hash::FxHashMap;
 
 use super::sync::stream;
 use super::{PAGE_KIB, Passing, View};
@@ -36,7 +37,17 @@ struct Row {
 }
 
 /// When a thread's last call of a row ended, and of how many calls something is left to be done.
-pub(super) type Behind = (u64, u64);
+type Behind = (u64, u64);
+
+/// Rows as they are now.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rows {
+    /// By thread, of removals and of files made.
+    removed: FxHashMap<Tid, Behind>,
+    made: FxHashMap<Tid, Behind>,
+    /// Whose last hard link it was, from and to which directories, after how many commits.
+    pub last_link: Option<(Tid, [Option<Ino>; 2], u32)>,
+}
 
 impl Row {
     /// One more call: whether so many came one right after the other that what they leave behind has to be waited for.
@@ -108,7 +119,7 @@ impl View {
             let stem = self.removal(ino, size, written);
             charges.push(Charge::sized(stem, step.gap, kib_of(written)));
         }
-        let behind = self.removed_row.entry(step.op.tid).or_default();
+        let behind = self.rows.removed.entry(step.op.tid).or_default();
         if freed && REMOVED.holds_up(behind, step) {
             charges.push(Charge::once(Stem::RmQ, Gap::NONE));
         }
@@ -117,7 +128,7 @@ impl View {
 
     /// A file was made: whether what those before it left to be done is in the way.
     pub(super) fn made(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
-        let behind = self.made_row.entry(step.op.tid).or_default();
+        let behind = self.rows.made.entry(step.op.tid).or_default();
         if MADE.holds_up(behind, step) {
             charges.push(Charge::once(Stem::CrQ, Gap::NONE));
         }

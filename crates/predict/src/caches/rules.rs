@@ -176,7 +176,7 @@ impl View {
     ) {
         let kib = length as f64 / 1024.0;
         charges.push(Charge::sized(Stem::Falloc, step.gap, kib));
-        if let Some(ino) = step.resolved.node {
+        if let Some(ino) = step.resolved.node.filter(|_| length > 0) {
             self.reserve(ino, end.saturating_sub(length), length);
         }
     }
@@ -245,7 +245,7 @@ impl View {
     fn links_on(&mut self, step: &Passing<'_>) -> bool {
         let dirs = step.resolved.walks.map(|walk| walk.map(|walk| walk.dir));
         let this = Some((step.op.tid, dirs, self.commits));
-        std::mem::replace(&mut self.last_link, this) == this
+        std::mem::replace(&mut self.rows.last_link, this) == this
     }
 
     /// Whether nothing was allocated yet beside what this call makes: bitmaps and tables of inodes must

@@ -166,8 +166,9 @@ impl Namespace {
         let from = op.offset.unwrap_or(0);
         let length = op.length.unwrap_or(0);
         let to = from.saturating_add(length);
-        let had = self.tree.space(node, from, to);
-        if op.flags & FALLOC_PUNCH_HOLE != 0 {
+        let new = length.saturating_sub(self.tree.space(node, from, to));
+        let punched = op.flags & FALLOC_PUNCH_HOLE != 0;
+        if punched {
             let from = from
                 .checked_next_multiple_of(self.block)
                 .unwrap_or(u64::MAX);
@@ -182,7 +183,7 @@ impl Namespace {
             }
         }
         out.action = Action::Allocate {
-            length: length.saturating_sub(had),
+            length: if punched { 0 } else { new },
             end: to,
         };
     }

@@ -98,7 +98,7 @@ pub enum Action {
     },
     /// The size was changed; between the two so many bytes had space.
     Truncate { old: u64, new: u64, space: u64 },
-    /// Space was allocated, of `length` bytes that had none, up to `end`: what has some is taken to come first.
+    /// Space was allocated, of `length` bytes that had none, up to `end`: what has some is taken to come first. A hole that is punched gives none.
     Allocate { length: u64, end: u64 },
     /// A name was removed; `freed`: it was the file's last one and nobody has it open; so many of its bytes had space.
     Unlink { freed: bool, size: u64, space: u64 },

@@ -169,7 +169,10 @@ impl PredictedTree {
         };
         let dense = node.dense_to.min(to).saturating_sub(from);
         let holes = self.holes.get(&ino).filter(|_| node.sparse);
-        let pieces = holes.into_iter().flat_map(|map| map.range(..to));
+        let pieces = holes.into_iter().flat_map(|map| {
+            let first = map.range(..=from).next_back().map_or(from, |(&a, _)| a);
+            map.range(first..to.max(first))
+        });
         let within = pieces.map(|(&a, &b)| b.min(to).saturating_sub(a.max(from)));
         dense.saturating_add(within.fold(0, u64::saturating_add))
     }
