@@ -126,9 +126,7 @@ impl Seen {
             },
         }
     }
-}
 
-impl Seen {
     /// How many times as long as the replay found, `found_ns`, calls waited for processors: at most as long, and as
     /// long as the trace tells, or as what they took beyond their own costs, `beyond_ns`, at least. The trace tells less
     /// than there was, since who waits for a device whose worker waits for a processor is asleep.

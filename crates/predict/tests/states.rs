@@ -531,7 +531,8 @@ fn a_sync_is_charged_by_what_is_to_be_done() {
 }
 
 /// The weight of FDSR in the last of some operations.
-fn scattered(script: &Script) -> f64 {
+/// What the last operation is charged: metrics, and how many times each.
+fn last_vector(script: &Script) -> Vec<(String, f64)> {
     let mut predictor = Predictor::new(Options::default(), vec![everything()]);
     let mut notes = Notes::default();
     for op in &script.ops {
@@ -539,7 +540,11 @@ fn scattered(script: &Script) -> f64 {
             .push_annotated(op, &script.paths, &mut notes)
             .unwrap();
     }
-    let last = notes.0.pop().unwrap().0;
+    notes.0.pop().unwrap().0
+}
+
+fn scattered(script: &Script) -> f64 {
+    let last = last_vector(script);
     last.iter().find(|(n, _)| n == "FDSR").map_or(0.0, |p| p.1)
 }
 
@@ -1487,6 +1492,12 @@ fn a_create_passes_over_what_was_freed_in_an_earlier_second() {
     assert_eq!(last(1.0, 1_000_000_000), "CR");
 }
 
+/// The families of operations in which `family` is.
+fn charged(script: &Script, family: &str) -> Vec<String> {
+    let all = families(script).into_iter();
+    all.filter(|families| families.contains(family)).collect()
+}
+
 #[test]
 fn removals_in_a_long_row_are_held_up() {
     let held = |pause_ns: u64| {
@@ -1500,8 +1511,7 @@ fn removals_in_a_long_row_are_held_up() {
             s.pause(pause_ns);
             s.name(OpKind::Unlink, path);
         }
-        let all = families(&s);
-        all.iter().filter(|f| f.contains("RMQ")).count()
+        charged(&s, "RMQ").len()
     };
     assert_eq!(held(10_000), 300 - 256);
     assert_eq!(held(2_000_000), 0);
@@ -1516,8 +1526,7 @@ fn a_file_made_after_many_waits_for_what_they_left_to_be_done() {
             s.open(&format!("/d/f{number}"), CREATE, 3);
             s.fd(OpKind::Close, 3);
         }
-        let all = families(&s);
-        all.iter().filter(|f| f.contains("CRQ")).count()
+        charged(&s, "CRQ").len()
     };
     assert_eq!(held(10_000), 200 - 128);
     assert_eq!(held(2_000_000), 0);
@@ -1540,11 +1549,10 @@ fn hard_links_of_a_directory_one_after_another_are_told_from_those_all_over() {
     link(&mut s, "/c/2");
     s.fd(OpKind::Fsync, 3);
     link(&mut s, "/c/3");
-    let links: Vec<String> = families(&s)
-        .into_iter()
-        .filter(|family| family.contains("LINK"))
-        .collect();
-    assert_eq!(links, ["LINK", "LINKR", "LINK", "LINKR", "LINK"]);
+    assert_eq!(
+        charged(&s, "LINK"),
+        ["LINK", "LINKR", "LINK", "LINKR", "LINK"]
+    );
 }
 
 const PAGE: u64 = 4096;
@@ -1619,17 +1627,11 @@ fn a_file_in_pieces_is_read_piece_by_piece_where_the_same_file_system_cuts_it() 
     assert_eq!(reads_in_pieces(&holes, "ext4", "ext4"), none);
 }
 
-/// What the last operation is charged, sized families with the metrics that its size lies between.
 fn last_charges(script: &Script) -> Vec<String> {
-    let mut predictor = Predictor::new(Options::default(), vec![everything()]);
-    let mut notes = Notes::default();
-    for op in &script.ops {
-        predictor
-            .push_annotated(op, &script.paths, &mut notes)
-            .unwrap();
-    }
-    let last = notes.0.pop().unwrap().0;
-    last.into_iter().map(|(name, _)| name).collect()
+    last_vector(script)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect()
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl View {
             return;
         };
         self.cut_to(ino, 0);
-        self.changing(ino).extended = true;
+        self.changing(ino).extends(step.ns.tree.size(ino));
         let begun = self.copies.begun.take();
         match begun.filter(|(tid, _)| *tid == step.op.tid) {
             Some((_, source)) => self.copies.by_copy.insert(ino.0, source),

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::sync::stream;
 use super::{PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Gap, Stem};
-use crate::namespace::tree::Ino;
+use crate::namespace::tree::{Held, Ino};
 
 /// What a close started to write is written by then.
 const WRITTEN_NS: u64 = 100_000_000;
@@ -61,13 +61,10 @@ impl Row {
     }
 }
 
-/// Files of TRF are no larger, nearly.
+/// Files of TRF and TRP are no larger, nearly.
 const SMALL_KIB: f64 = 64.0;
 
-/// More than TRP cuts off, which is half of 64 KiB, counts by size.
-const CUT_KIB: f64 = 64.0;
-
-fn kib_of(bytes: u64) -> f64 {
+pub(super) fn kib_of(bytes: u64) -> f64 {
     bytes as f64 / 1024.0
 }
 
@@ -102,21 +99,21 @@ impl View {
         &mut self,
         step: &Passing<'_>,
         freed: bool,
-        (size, space): (u64, u64),
+        held: Held,
         charges: &mut Vec<Charge>,
     ) {
         let Some(ino) = step.resolved.node else {
             return;
         };
-        let written = self.written_of(ino, space, (0, size));
+        let written = self.filled(ino, held);
         // The file stays while it has another name or is open: only the name goes.
         let has_another = step.ns.tree.inode(ino).is_some_and(|i| i.links > 0);
         if !freed && has_another {
             charges.push(Charge::once(Stem::RmL, step.gap));
-        } else if !freed || size == 0 {
+        } else if !freed || held.size == 0 {
             charges.push(Charge::once(Stem::Rm, step.gap));
         } else {
-            let stem = self.removal(ino, size, written);
+            let stem = self.removal(ino, held.size, written);
             charges.push(Charge::sized(stem, step.gap, kib_of(written)));
         }
         let behind = self.rows.removed.entry(step.op.tid).or_default();
@@ -145,7 +142,7 @@ impl View {
         let Some(ino) = step.resolved.node else {
             return;
         };
-        let written = self.written_of(ino, space, (new, old));
+        let written = self.filled_within(ino, space, (new, old));
         let kib = kib_of(written);
         let dirty_kib = self.pages.dirty_pages(ino.0) as f64 * PAGE_KIB;
         let state = self.changing(ino);
@@ -153,17 +150,15 @@ impl View {
         let unwritten = dirty_kib > 0.0 && state.extended;
         let added = old.min(new).saturating_sub(state.disk_size);
         // The page that holds the end is made to end with zeros, and written as well.
-        let added_kib = match added {
-            0 if old % PAGE_BYTES == 0 => 0.0,
-            _ => kib_of(added).max(PAGE_KIB).min(dirty_kib),
-        };
-        let charge = if new >= old && unwritten && added_kib > 0.0 {
+        let writes = unwritten && (added > 0 || old % PAGE_BYTES > 0);
+        let added_kib = kib_of(added).max(PAGE_KIB).min(dirty_kib);
+        let charge = if new >= old && writes {
             Charge::sized(Stem::TrXD, step.gap, added_kib)
         } else if new >= old {
             Charge::once(Stem::TrX, step.gap)
-        } else if new > 0 && unwritten && added_kib > 0.0 {
+        } else if new > 0 && writes {
             Charge::sized(Stem::TrPD, step.gap, added_kib)
-        } else if new > 0 && kib <= CUT_KIB {
+        } else if new > 0 && kib <= SMALL_KIB {
             Charge::once(Stem::TrP, step.gap)
         } else if let Some(gap) = self.since_close(step, ino).filter(|_| kib <= SMALL_KIB) {
             Charge::once(Stem::TrF, gap)
@@ -219,7 +214,7 @@ impl View {
     pub(super) fn rename(
         &mut self,
         step: &Passing<'_>,
-        replaced: Option<(Ino, bool, u64)>,
+        replaced: Option<(Ino, bool, Held)>,
         charges: &mut Vec<Charge>,
     ) {
         let dirty = |ino: Ino| self.pages.dirty_pages(ino.0);
@@ -235,16 +230,17 @@ impl View {
             // Its writing is begun where that of what was truncated and closed is, at a cost that is the rename's.
             self.close_truncated(step, ino, &mut Vec::new());
         }
-        if let Some((other, true, size)) = replaced
-            && size > 64 << 10
+        if let Some((other, true, held)) = replaced
+            && held.size > 64 << 10
         {
             // RENAMER replaces small files.
-            let stem = if self.map_cached(other, size, size) {
+            let written = self.filled(other, held);
+            let stem = if self.map_cached(other, held.size, written) {
                 Stem::Tr
             } else {
                 Stem::TrC
             };
-            charges.push(Charge::sized(stem, step.gap, size as f64 / 1024.0));
+            charges.push(Charge::sized(stem, step.gap, kib_of(written)));
         }
         if let Some(ino) = step.resolved.node {
             self.changing(ino).renamed = true;

@@ -2,6 +2,7 @@
 
 use fsage_core::{CLOSE_BY_DUP, OpKind};
 
+use super::removal::kib_of;
 use super::{Passing, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::Action;
@@ -147,9 +148,7 @@ impl View {
                 self.truncate(step, (old, new), space, charges);
             }
             Action::Allocate { length, end } => self.allocate(step, (length, end), charges),
-            Action::Unlink { freed, size, space } => {
-                self.unlink(step, freed, (size, space), charges);
-            }
+            Action::Unlink { freed, held } => self.unlink(step, freed, held, charges),
             Action::Rmdir { held } => {
                 // The kernel frees what it remembers of each name the directory ever held.
                 let share = f64::from(held.min(HELD_AT_MOST)) / RMDIRB_HELD;
@@ -174,9 +173,12 @@ impl View {
         (length, end): (u64, u64),
         charges: &mut Vec<Charge>,
     ) {
-        let kib = length as f64 / 1024.0;
-        charges.push(Charge::sized(Stem::Falloc, step.gap, kib));
-        if let Some(ino) = step.resolved.node.filter(|_| length > 0) {
+        charges.push(Charge::sized(Stem::Falloc, step.gap, kib_of(length)));
+        let Some(ino) = step.resolved.node else {
+            return;
+        };
+        self.changing(ino).extends(step.ns.tree.size(ino));
+        if length > 0 {
             self.reserve(ino, end.saturating_sub(length), length);
         }
     }
@@ -297,8 +299,8 @@ impl View {
                         self.changing(ino).created = true;
                     }
                 }
-                if let Some((size, space)) = truncated {
-                    self.truncate(step, (size, 0), space, charges);
+                if let Some(held) = truncated {
+                    self.truncate(step, (held.size, 0), held.space, charges);
                 }
                 let untouched = if created {
                     Untouched::No
@@ -322,12 +324,10 @@ impl View {
                 // The rest comes after the call, in its thread's pause.
                 let at_once = step.op.flags & CLOSE_BY_DUP == 0;
                 let stem = match (last && at_once, unlinked) {
-                    (true, Some((size, space))) => {
+                    (true, Some(held)) => {
                         let node = step.resolved.node;
-                        let written =
-                            node.map_or(space, |ino| self.written_of(ino, space, (0, size)));
-                        let kib = written as f64 / 1024.0;
-                        charges.push(Charge::sized(Stem::CloseU, gap, kib));
+                        let written = node.map_or(held.space, |ino| self.filled(ino, held));
+                        charges.push(Charge::sized(Stem::CloseU, gap, kib_of(written)));
                         return;
                     }
                     (true, None) if written && truncated => Stem::CloseT,

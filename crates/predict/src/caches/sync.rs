@@ -5,7 +5,7 @@ use fsage_core::{OpKind, RangeSync};
 
 use super::{FileState, PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Gap, Stem};
-use crate::namespace::tree::{Ino, NodeKind};
+use crate::namespace::tree::{Held, Ino, NodeKind};
 
 /// Synchronisations of one thread that follow each other within this time are a sequence: the
 /// journal's thread is still awake.
@@ -48,6 +48,14 @@ struct Waiting {
 }
 
 impl FileState {
+    /// It grows, or is given space; its size until then, in bytes, is the one that it has on the device.
+    pub(super) fn extends(&mut self, size: u64) {
+        if !self.extended {
+            self.disk_size = size;
+        }
+        self.extended = true;
+    }
+
     /// Bytes from `from` to `to` are written; whether that is apart from what was written last.
     fn lands(&mut self, from: u64, to: u64) -> bool {
         let apart = from.abs_diff(self.end_at) > NEAR_BYTES;
@@ -241,12 +249,11 @@ impl View {
         let end = offset.saturating_add(length);
         let reserved = self.takes_reserved(ino, offset, end);
         let state = self.changing(ino);
-        if !state.extended && end > old_size {
-            state.disk_size = old_size;
-        }
         let apart = state.lands(offset, end);
         state.reserved |= reserved;
-        state.extended |= end > old_size;
+        if end > old_size {
+            state.extends(old_size);
+        }
         state.grown |= !reserved && end.div_ceil(PAGE_BYTES) > old_size.div_ceil(PAGE_BYTES);
         apart
     }
@@ -293,14 +300,18 @@ impl View {
 
     /// Notes that a range of a file has room that holds no data.
     pub(super) fn reserve(&mut self, ino: Ino, offset: u64, length: u64) {
-        self.changing(ino).extended = true;
         let ranges = self.reserved.entry(ino.0).or_default();
         ranges.truncate(RANGES - 1);
         ranges.push((offset, offset.saturating_add(length)));
     }
 
+    /// How much of what a file holds was written.
+    pub(super) fn filled(&self, ino: Ino, held: Held) -> u64 {
+        self.filled_within(ino, held.space, (0, held.size))
+    }
+
     /// Of so many bytes with space from `from` to `to`, how many were written: those that were but reserved hold nothing.
-    pub(super) fn written_of(&self, ino: Ino, space: u64, (from, to): (u64, u64)) -> u64 {
+    pub(super) fn filled_within(&self, ino: Ino, space: u64, (from, to): (u64, u64)) -> u64 {
         let ranges = self.reserved.get(&ino.0).into_iter().flatten();
         let within = ranges.map(|r| r.1.min(to).saturating_sub(r.0.max(from)));
         space.saturating_sub(within.fold(0, u64::saturating_add))

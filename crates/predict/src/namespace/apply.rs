@@ -69,11 +69,11 @@ impl Namespace {
         if last && let Some(node) = self.tree.inode_mut(open.ino) {
             node.opens = node.opens.saturating_sub(1);
             if node.opens == 0 && node.links == 0 {
-                unlinked = Some(node.size);
+                unlinked = Some(open.ino);
                 out.freed.push(open.ino);
             }
         }
-        let unlinked = unlinked.map(|size| (size, self.tree.space(open.ino, 0, size)));
+        let unlinked = unlinked.map(|ino| self.tree.held(ino));
         let (created, truncated, written) = (open.created, open.truncated, open.written);
         if last && truncated && written && unlinked.is_none() {
             out.rewritten.push(open.ino);
@@ -346,9 +346,8 @@ impl Namespace {
             node
         };
         let truncated = (op.flags & O_TRUNC != 0 && !created)
-            .then(|| self.tree.size(node))
-            .filter(|&s| s > 0)
-            .map(|size| (size, self.tree.space(node, 0, size)));
+            .then(|| self.tree.held(node))
+            .filter(|held| held.size > 0);
         if truncated.is_some() {
             self.cut(node, 0);
         }
@@ -419,13 +418,12 @@ impl Namespace {
     fn unlink(&mut self, op: &Op, walk: &Walk, out: &mut Resolved) {
         let node = self.learn(op, walk, NodeKind::Regular);
         out.node = Some(node);
-        let size = self.tree.size(node);
-        let space = self.tree.space(node, 0, size);
+        let held = self.tree.held(node);
         if let Some(last) = walk.last {
             self.tree.detach(last);
         }
         let freed = self.drop_if_gone(node, out);
-        out.action = Action::Unlink { freed, size, space };
+        out.action = Action::Unlink { freed, held };
     }
 
     fn rename(&mut self, op: &Op, walk: &Walk, out: &mut Resolved) {
@@ -441,10 +439,10 @@ impl Namespace {
         if let Some(other) = self.tree.rename(from, to, exchange)
             && !exchange
         {
-            let size = self.tree.size(other);
+            let held = self.tree.held(other);
             let freed = self.drop_if_gone(other, out);
             out.action = Action::Rename {
-                replaced: Some((other, freed, size)),
+                replaced: Some((other, freed, held)),
             };
         }
     }

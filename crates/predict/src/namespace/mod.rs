@@ -23,7 +23,7 @@ use family::Family;
 use fsage_namespace::Registered;
 use process::{OpenFile, OpenId, Processes};
 use resolve::{Resolver, Walk};
-use tree::{DentryId, Ino, NodeKind, PredictedTree};
+use tree::{DentryId, Held, Ino, NodeKind, PredictedTree};
 
 use crate::cost::FileSystemName;
 
@@ -70,19 +70,19 @@ pub enum Action {
     Failed,
     /// The call's own cost and no effect on the tree.
     Plain,
-    /// A file was opened. `truncated`: the size that `O_TRUNC` cut off, and how much of it had space.
+    /// A file was opened. `truncated`: what `O_TRUNC` cut off.
     Open {
         created: bool,
         first_in_dir: bool,
-        truncated: Option<(u64, u64)>,
+        truncated: Option<Held>,
         asked_create: bool,
         directory: bool,
     },
-    /// A descriptor was closed. `last`: of its open file; `unlinked`: the file is gone with it, of
-    /// this size, of which so much had space.
+    /// A descriptor was closed. `last`: of its open file; `unlinked`: the file is gone with it, which
+    /// held this.
     Close {
         last: bool,
-        unlinked: Option<(u64, u64)>,
+        unlinked: Option<Held>,
         created: bool,
         truncated: bool,
         written: bool,
@@ -98,14 +98,15 @@ pub enum Action {
     },
     /// The size was changed; between the two so many bytes had space.
     Truncate { old: u64, new: u64, space: u64 },
-    /// Space was allocated, of `length` bytes that had none, up to `end`: what has some is taken to come first. A hole that is punched gives none.
+    /// Space was allocated, of `length` bytes that had none, up to `end`: what has some is taken to come first. A hole
+    /// that is punched gives none.
     Allocate { length: u64, end: u64 },
-    /// A name was removed; `freed`: it was the file's last one and nobody has it open; so many of its bytes had space.
-    Unlink { freed: bool, size: u64, space: u64 },
+    /// A name was removed of a file that holds this; `freed`: it was the file's last one and nobody has it open.
+    Unlink { freed: bool, held: Held },
     /// A directory was removed from which so many names had gone before.
     Rmdir { held: u32 },
-    /// A name was changed; `replaced` a file of this size, freed or not.
-    Rename { replaced: Option<(Ino, bool, u64)> },
+    /// A name was changed; `replaced` a file that holds this, freed or not.
+    Rename { replaced: Option<(Ino, bool, Held)> },
     /// A directory was read: this many entries came.
     Readdir { entries: u32 },
 }

@@ -32,6 +32,15 @@ pub struct Predicted {
     pub pieces: Option<Box<[(u64, u64)]>>,
 }
 
+/// What a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Held {
+    /// Its size in bytes.
+    pub size: u64,
+    /// How many of them have space on the device.
+    pub space: u64,
+}
+
 /// The tree. It forgets no name: one that was missed is in the kernel's cache.
 #[derive(Debug, Clone)]
 pub struct PredictedTree {
@@ -160,6 +169,13 @@ impl PredictedTree {
                 .get(&ino)
                 .and_then(|m| m.range(..to).next_back())
                 .is_some_and(|(_, &end)| end > from)
+    }
+
+    /// A file's size and space.
+    pub fn held(&self, ino: Ino) -> Held {
+        let size = self.size(ino);
+        let space = self.space(ino, 0, size);
+        Held { size, space }
     }
 
     /// How many bytes of `from..to` have space on the device.

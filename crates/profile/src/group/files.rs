@@ -1,5 +1,7 @@
 //! The life of thousands of small files: created, written, closed, removed in three states.
 
+use std::ops::Range;
+
 use fsage_core::{Handle, OpenFlags};
 
 use crate::error::Res;
@@ -363,26 +365,21 @@ fn made_in_a_row(lab: &mut Lab<'_>) -> Res {
         let dirs = (0..ROW_FILES.div_ceil(ROW_DIR)).map(|_| lab.fresh_dir("q"));
         let dirs: Vec<String> = dirs.collect::<Res<_>>()?;
         lab.settle()?;
-        let (mut began_ns, mut marks) = (lab.clock.now_ns(), Vec::with_capacity(2));
-        for number in 0..ROW_FILES {
-            if number == FAR_IN_ROW || number == 0 {
-                began_ns = lab.clock.now_ns();
+        let make = |lab: &Lab<'_>, numbers: Range<usize>| -> Res<f64> {
+            let (files, began_ns) = (numbers.len(), lab.clock.now_ns());
+            for number in numbers {
+                let dir = dirs.get(number / ROW_DIR).map_or("", String::as_str);
+                lab.make_file(format!("{dir}/f{number}").as_bytes(), 4096)?;
             }
-            let dir = dirs.get(number / ROW_DIR).map_or("", String::as_str);
-            lab.make_file(format!("{dir}/f{number}").as_bytes(), 4096)?;
-            let files = match number + 1 {
-                FIRST_OF_ROW => FIRST_OF_ROW,
-                ROW_FILES => ROW_FILES - FAR_IN_ROW,
-                _ => continue,
-            };
             let took_ns = lab.clock.now_ns().saturating_sub(began_ns);
-            marks.push(took_ns as f64 / files as f64);
-        }
-        if let [few_ns, many_ns] = marks[..] {
-            lab.begin(Batch::Blocking);
-            lab.add(Probe::of("CRQ"), 0, (many_ns - few_ns).max(0.0));
-            lab.end()?;
-        }
+            Ok(took_ns as f64 / files as f64)
+        };
+        let few_ns = make(lab, 0..FIRST_OF_ROW)?;
+        make(lab, FIRST_OF_ROW..FAR_IN_ROW)?;
+        let many_ns = make(lab, FAR_IN_ROW..ROW_FILES)?;
+        lab.begin(Batch::Blocking);
+        lab.add(Probe::of("CRQ"), 0, (many_ns - few_ns).max(0.0));
+        lab.end()?;
         dirs.iter().try_for_each(|dir| lab.clear(dir))
     })
 }
