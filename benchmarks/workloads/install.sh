@@ -7,7 +7,8 @@ packages=(xfsprogs btrfs-progs fuse3 gcc make libc6-dev autoconf automake cmake 
     mariadb-server sysbench sqlite3 python3-plyvel nginx-light curl ripgrep fio dpkg borgbackup
     netpbm cpio squashfs-tools procmail rpm groff-base redis-server bonnie++ restic python3-lmdb
     fsmark rocksdb-tools mercurial subversion ccache qemu-utils 7zip notmuch etcd-server etcd-client fossil
-    prometheus aria2 plocate rdiff-backup par2 logrotate slapd ostree reprepro tokyocabinet-bin zstd lz4 rdfind)
+    prometheus aria2 plocate rdiff-backup par2 logrotate slapd ostree reprepro tokyocabinet-bin zstd lz4 rdfind
+    duplicity genisoimage db5.3-util aide brz pigz lrzip zpaq bup rclone squid lighttpd cvs rsyslog influxdb rrdtool)
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")

@@ -461,6 +461,7 @@ impl View {
         ];
         let (mut partial, mut fresh) = (PartialPages::default(), 0u64);
         let (all, followed) = (last - first + 1, self.followed(last - first + 1));
+        let clean = self.pages.dirty_pages(ino.0) == 0;
         for page in first..first + followed {
             let begin = page.saturating_mul(PAGE_BYTES);
             let limit = begin.saturating_add(PAGE_BYTES);
@@ -493,7 +494,7 @@ impl View {
         // What some pages are, all of the write's are.
         fresh = fresh * all / followed;
         counts = counts.map(|(stem, pages)| (stem, pages * all / followed));
-        self.throttle(step, ino, fresh, charges);
+        self.throttle(step, ino, (clean, fresh), charges);
         let kib = length as f64 / 1024.0;
         let rest: u64 = counts.iter().map(|c| c.1).sum();
         self.read_before_write(step, ino, partial, charges);

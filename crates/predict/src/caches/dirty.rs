@@ -154,19 +154,26 @@ fn changes_names(kind: OpKind, action: Action) -> bool {
 }
 
 impl View {
-    /// Charges what so many pages that become dirty have to wait for the device.
+    /// Charges what so many pages that become dirty have to wait for the device, and what a file that was `clean` costs
+    /// more among others.
     pub(super) fn throttle(
         &mut self,
         step: &Passing<'_>,
         ino: Ino,
-        fresh: u64,
+        (clean, fresh): (bool, u64),
         charges: &mut Vec<Charge>,
     ) {
-        if let Some(limit) = self.sizes.room_files.filter(|_| fresh > 0) {
-            let more = self.dirty.file(ino, step.op.start_ns, limit);
-            if more > 0.0 {
-                charges.push(Charge::many(Stem::Dfw, step.gap, more));
+        match self.sizes.room_files {
+            Some(limit) if fresh > 0 => {
+                let more = self.dirty.file(ino, step.op.start_ns, limit);
+                if more > 0.0 {
+                    charges.push(Charge::many(Stem::Dfw, step.gap, more));
+                }
             }
+            // What is written back for want of room is in what many files took when that was measured.
+            Some(_) => {}
+            None if clean => self.dirtied(step, charges),
+            None => {}
         }
         let Some(limit) = self.sizes.throttle.filter(|limit| !limit.by_file) else {
             return;

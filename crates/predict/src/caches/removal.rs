@@ -20,8 +20,9 @@ const REMOVED: Row = Row {
     each_ns: 12_000,
 };
 /// btrfs lets a worker bring names and inodes into its trees from 128 on (BTRFS_DELAYED_BACKGROUND); CRQ is of files far
-/// behind those.
-const MADE: Row = Row {
+/// behind those. Files that stay empty do not pay for it: 17.5 us each instead of 14 to 17, and 50 instead of 20 with
+/// 4 KiB in each.
+const DIRTIED: Row = Row {
     most: 128,
     never_more: 512,
     each_ns: 30_000,
@@ -42,9 +43,9 @@ type Behind = (u64, u64);
 /// Rows as they are now.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rows {
-    /// By thread, of removals and of files made.
+    /// By thread, of removals and of files that became dirty.
     removed: FxHashMap<Tid, Behind>,
-    made: FxHashMap<Tid, Behind>,
+    dirtied: FxHashMap<Tid, Behind>,
     /// Whose last hard link it was, from and to which directories, after how many commits.
     pub last_link: Option<(Tid, [Option<Ino>; 2], u32)>,
 }
@@ -123,10 +124,10 @@ impl View {
         self.changed_dir(step, true);
     }
 
-    /// A file was made: whether what those before it left to be done is in the way.
-    pub(super) fn made(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
-        let behind = self.rows.made.entry(step.op.tid).or_default();
-        if MADE.holds_up(behind, step) {
+    /// A file became dirty: whether what those before it left to be done is in the way.
+    pub(super) fn dirtied(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
+        let behind = self.rows.dirtied.entry(step.op.tid).or_default();
+        if DIRTIED.holds_up(behind, step) {
             charges.push(Charge::once(Stem::CrQ, Gap::NONE));
         }
     }

@@ -292,7 +292,6 @@ impl View {
                 };
                 charges.push(Charge::once(stem, gap));
                 if created {
-                    self.made(step, charges);
                     self.places(step, false, charges);
                     self.changed_dir(step, false);
                     if let Some(ino) = step.resolved.node {

@@ -39,6 +39,7 @@ const ROWS: &[&str] = SEQUENCES.split_at(12).0;
 const DIRECT: [&str; 2] = ["DWO", "DWOR"];
 /// Files of a sequence.
 const FILES: usize = 20;
+const DIRS_APART: usize = 4;
 /// Sequences of a round on one file, and calls of each.
 const SHORT_ROWS: u64 = 4;
 const IN_A_ROW: u64 = 6;
@@ -73,6 +74,7 @@ const OLD_DIRS: usize = 800;
 fn rows(lab: &mut Lab<'_>) -> Res {
     rest(lab)?;
     let dir = lab.fresh_dir_at_home("z")?;
+    let apart = directories_apart(lab, &dir)?;
     let rounds = (lab.scale(2, 6), lab.scale(12, 40));
     let before = placement(lab);
     let (written, [no_start, no_reserve]) = allocated(lab, &dir)?;
@@ -111,8 +113,11 @@ fn rows(lab: &mut Lab<'_>) -> Res {
         other => other?,
     }
     lab.rounds(ROWS, rounds, |lab, round| {
+        for dir in &apart {
+            push_on(lab, dir)?;
+        }
         in_place(lab, &written, Row::of("FDSO", BLOCK, round))?;
-        small_files(lab, &dir, round)?;
+        small_files(lab, &apart, round)?;
         log(lab, &dir, Row::of("FDSS", BLOCK, round), LARGE, 0)?;
         in_place(lab, &written, Row::of("FSYO", BLOCK, round))?;
         for (stem, size) in [("FDSL", LARGE), ("FDSA", SMALL)] {
@@ -141,7 +146,7 @@ fn rows(lab: &mut Lab<'_>) -> Res {
     }
     note_pauses(lab, &SEQUENCES);
     note_placement(lab, ROWS, &before);
-    lab.clear(&dir)
+    apart.iter().try_for_each(|dir| lab.clear(dir))
 }
 
 /// Writes past the page cache.
@@ -330,12 +335,29 @@ fn scattered(lab: &mut Lab<'_>, path: &[u8]) -> Res {
     })
 }
 
+/// Where the device turns, directories that lie apart: one turn or two of it are what an fsync takes, by where a file
+/// lies to its directory and its inode, and one directory would say the same of all. Where directories take turns among
+/// places, that is told by `FSYP`; `dir` is alone there, and where nothing turns.
+fn directories_apart(lab: &mut Lab<'_>, dir: &str) -> Res<Vec<String>> {
+    let mut dirs = vec![dir.to_owned()];
+    if !lab.short_commits && lab.home.is_none() && lab.fs.virtual_time().is_none() {
+        for _ in 1..DIRS_APART {
+            dirs.push(lab.fresh_dir("z")?);
+        }
+    }
+    Ok(dirs)
+}
+
 /// Small files, one after the other.
-fn small_files(lab: &mut Lab<'_>, dir: &str, round: usize) -> Res {
+fn small_files(lab: &mut Lab<'_>, dirs: &[String], round: usize) -> Res {
     let fs = lab.fs;
     let mut paths = Vec::new();
     lab.begin(Batch::Blocking);
-    for turn in 0..FILES {
+    for (turn, dir) in dirs
+        .iter()
+        .flat_map(|dir| std::iter::repeat_n(dir, FILES.div_ceil(dirs.len())))
+        .enumerate()
+    {
         let path = fresh(lab, dir);
         let probe = Probe::of("FSYS");
         let gap = pause(lab, probe, round + turn);
