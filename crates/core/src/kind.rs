@@ -46,6 +46,13 @@ pub const COPY_SHARES: u32 = 1;
 /// and end on one or where the files do.
 pub const COPY_WHOLE_BLOCKS: u32 = 2;
 
+/// In the flags of [`OpKind::Write`], as the kernel has them: what this one call writes is made stable before it returns.
+pub const RWF_DSYNC: u32 = 2;
+/// The same, and what belongs to the file.
+pub const RWF_SYNC: u32 = 4;
+/// In the flags of [`OpKind::Write`]: it writes at the file's end.
+pub const RWF_APPEND: u32 = 16;
+
 /// In the flags of [`OpKind::Close`]: no call of its own, but what `dup2` closes in whose place it puts another
 /// descriptor. What the file system does for it comes after the call.
 pub const CLOSE_BY_DUP: u32 = 1;
@@ -74,9 +81,9 @@ kinds! {
     Close = 1, "close", File;
     /// `dup`, `dup2`, `dup3`, `fcntl(F_DUPFD)`. The result is the new descriptor.
     Dup = 2, "dup", File;
-    /// Every form of read.
+    /// Every form of read. `flags`: those of `preadv2` (`RWF_*`).
     Read = 3, "read", Data;
-    /// Every form of write.
+    /// Every form of write. `flags`: those of `pwritev2` ([`RWF_DSYNC`], [`RWF_SYNC`], [`RWF_APPEND`], ...).
     Write = 4, "write", Data;
     /// `lseek`. `offset`: argument; `flags`: whence; the result is the new offset.
     Seek = 5, "seek", File;
@@ -128,12 +135,12 @@ kinds! {
     /// A page fault on a mapped file. `offset`: of the page; `length`: the page size; `flags`: 1
     /// for a write fault.
     Fault = 28, "fault", Data;
-    /// `copy_file_range`; `ioctl` with `FICLONE` or `FICLONERANGE` that succeeded. `flags`: [`COPY_SHARES`],
-    /// [`COPY_WHOLE_BLOCKS`]. The op is the *reading* side; a [`OpKind::CopyOut`] follows for the other.
+    /// `copy_file_range`; `ioctl` with `FICLONE` or `FICLONERANGE` that succeeded; `sendfile` into a file. `flags`:
+    /// [`COPY_SHARES`], [`COPY_WHOLE_BLOCKS`]. The op is the *reading* side; a [`OpKind::CopyOut`] follows for the other.
     CopyIn = 29, "copy_in", Data;
     /// The writing side of a copy; its latency is 0, the pair's is on the reading side.
     CopyOut = 30, "copy_out", Data;
-    /// `sendfile` reading from a file. `flags`: the address family of the socket that it goes to (1 Unix,
+    /// `sendfile` from a file to what is no file. `flags`: the address family of the socket that it goes to (1 Unix,
     /// 2 and 10 Internet), 0 where it is none or not known.
     Sendfile = 31, "sendfile", Data;
     /// `splice` from a file.

@@ -38,7 +38,9 @@ pub use fs::{
     Access, Attr, DirEntry, FileSystem, FileType, Handle, OpenFlags, RangeSync, SetAttr, StatFs,
 };
 pub use id::{DevId, Fd, FileId, PathId, Pid, Seed, Tid};
-pub use kind::{CLOSE_BY_DUP, COPY_SHARES, COPY_WHOLE_BLOCKS, KindClass, OpKind};
+pub use kind::{
+    CLOSE_BY_DUP, COPY_SHARES, COPY_WHOLE_BLOCKS, KindClass, OpKind, RWF_APPEND, RWF_DSYNC, RWF_SYNC,
+};
 pub use op::{Op, OpFlags, Outcome};
 pub use path::PathTable;
 pub use pause::{After, Pause};

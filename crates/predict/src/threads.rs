@@ -61,7 +61,9 @@ impl Threads {
             thread.asleep_ns = thread.asleep_ns.saturating_add(op.latency_ns.unwrap_or(0));
         }
         let end = op.end_ns().saturating_sub(thread.asleep_ns).min(NEVER - 1);
-        let any = std::mem::replace(&mut thread.end, end);
+        let any = thread.end;
+        // The other side of a copy does not end before the first.
+        thread.end = if any == NEVER { end } else { any.max(end) };
         let Some(last) = thread.ends.get_mut(op.kind as usize) else {
             return Gap::LONGEST;
         };

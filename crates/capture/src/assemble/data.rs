@@ -1,6 +1,8 @@
 //! Calls that move data, and mappings.
 
-use fsage_core::{COPY_SHARES, COPY_WHOLE_BLOCKS, FileId, Op, OpFlags, OpKind, Outcome};
+use fsage_core::{
+    COPY_SHARES, COPY_WHOLE_BLOCKS, FileId, Op, OpFlags, OpKind, Outcome, RWF_APPEND,
+};
 use fsage_namespace::Mapping;
 
 use super::Assembler;
@@ -15,8 +17,10 @@ const DROP_CACHES: &[u8] = b"/proc/sys/vm/drop_caches";
 enum At {
     /// At the file's position.
     Position,
-    /// At argument 3; all ones (preadv2) means the position.
+    /// At argument 3.
     Argument,
+    /// The same, all ones mean the position; argument 5 are flags of this one call.
+    Flagged,
 }
 
 impl Assembler {
@@ -32,14 +36,16 @@ impl Assembler {
             libc::SYS_pwrite64 => self.transfer(Write, call, At::Argument, length),
             libc::SYS_readv => self.transfer(Read, call, At::Position, vector),
             libc::SYS_writev => self.transfer(Write, call, At::Position, vector),
-            libc::SYS_preadv | libc::SYS_preadv2 => {
-                self.transfer(Read, call, At::Argument, vector);
+            libc::SYS_preadv => self.transfer(Read, call, At::Argument, vector),
+            libc::SYS_pwritev => self.transfer(Write, call, At::Argument, vector),
+            libc::SYS_preadv2 => self.transfer(Read, call, At::Flagged, vector),
+            libc::SYS_pwritev2 => self.transfer(Write, call, At::Flagged, vector),
+            libc::SYS_copy_file_range => {
+                let flags = whole_blocks(call, call.extra);
+                self.copy(call, call.extra, call.args[4], flags);
             }
-            libc::SYS_pwritev | libc::SYS_pwritev2 => {
-                self.transfer(Write, call, At::Argument, vector);
-            }
-            libc::SYS_copy_file_range => self.copy(call, call.extra, call.args[4], 0),
             libc::SYS_ioctl => self.share(call),
+            libc::SYS_sendfile if is_regular(call.file2) => self.send_to_file(call),
             libc::SYS_sendfile => {
                 let op = self.begin_fd(OpKind::Sendfile, call, call.args[1], call.file.as_ref());
                 let mut op = placed(op, call.file.as_ref(), call.extra[0], call.args[3]);
@@ -59,8 +65,13 @@ impl Assembler {
     fn transfer(&mut self, kind: OpKind, call: &RawCall, at: At, length: u64) {
         let mut op = self.begin_fd(kind, call, call.args[0], call.file.as_ref());
         op.length = Some(length);
-        let explicit = at == At::Argument && call.args[3] != u64::MAX;
-        if kind == OpKind::Write && op.record.contains(OpFlags::APPEND) {
+        let explicit = at != At::Position && call.args[3] != u64::MAX;
+        if at == At::Flagged {
+            op.flags = call.args[5] as u32;
+        }
+        if explicit && op.flags & RWF_APPEND != 0 {
+            op.offset = op.size_bytes;
+        } else if kind == OpKind::Write && op.record.contains(OpFlags::APPEND) {
             op.offset = op.size_bytes;
             op.record |= OpFlags::IMPLICIT_OFFSET;
         } else if explicit {
@@ -94,7 +105,16 @@ impl Assembler {
         let mut copy = call.clone();
         (copy.args[0], copy.args[2]) = (from, to);
         copy.result = i64::try_from(length).unwrap_or(i64::MAX);
-        self.copy(&copy, [offset, offset_to], length, COPY_SHARES);
+        let offsets = [offset, offset_to];
+        let flags = COPY_SHARES | whole_blocks(&copy, offsets);
+        self.copy(&copy, offsets, length, flags);
+    }
+
+    /// `sendfile` into a file, at its position: a copy that shares nothing.
+    fn send_to_file(&mut self, call: &RawCall) {
+        let mut copy = call.clone();
+        (copy.args[0], copy.args[2]) = (call.args[1], call.args[0]);
+        self.copy(&copy, [call.extra[0], u64::MAX], call.args[3], 0);
     }
 
     /// Each side is wanted or not by itself; the call's time is told once, with the first that is.
@@ -103,8 +123,6 @@ impl Assembler {
             (OpKind::CopyIn, call.args[0], call.file, offsets[0]),
             (OpKind::CopyOut, call.args[2], call.file2, offsets[1]),
         ];
-        let whole = whole_blocks(call, offsets);
-        let flags = flags | if whole { COPY_WHOLE_BLOCKS } else { 0 };
         let mut latency_ns = Some(call.latency_ns);
         for (kind, fd, file, offset) in sides {
             (self.wanted, self.unknown) = (self.filter.takes_all(), false);
@@ -126,7 +144,7 @@ impl Assembler {
             (OpKind::SpliceOut, call.args[2], call.file2, call.extra[1]),
         ];
         for (kind, fd, file, offset) in sides {
-            if file.is_some_and(|file| file.mode & libc::S_IFMT == libc::S_IFREG) {
+            if is_regular(file) {
                 let op = self.begin_fd(kind, call, fd, file.as_ref());
                 self.emit(placed(op, file.as_ref(), offset, call.args[4]));
             }
@@ -221,13 +239,16 @@ impl Assembler {
     }
 }
 
-/// With offset and length; an offset of all ones means the file's position.
-/// Whether a copy is of whole blocks between two files of one file system.
-fn whole_blocks(call: &RawCall, [from, to]: [u64; 2]) -> bool {
+fn is_regular(file: Option<RawFile>) -> bool {
+    file.is_some_and(|file| file.mode & libc::S_IFMT == libc::S_IFREG)
+}
+
+/// [`COPY_WHOLE_BLOCKS`] where a copy is of whole blocks between two files of one file system.
+fn whole_blocks(call: &RawCall, [from, to]: [u64; 2]) -> u32 {
     let (Some(source), Some(sink), Ok(length)) =
         (call.file, call.file2, u64::try_from(call.result))
     else {
-        return false;
+        return 0;
     };
     let place = |offset, file: RawFile| {
         if offset == u64::MAX {
@@ -239,12 +260,14 @@ fn whole_blocks(call: &RawCall, [from, to]: [u64; 2]) -> bool {
     let (from, to) = (place(from, source), place(to, sink));
     let end = |from: u64| from.saturating_add(length);
     let to_the_ends = end(from) >= source.size_bytes && end(to) >= sink.size_bytes;
-    source.dev == sink.dev
+    let whole = source.dev == sink.dev
         && from.is_multiple_of(PAGE)
         && to.is_multiple_of(PAGE)
-        && (length.is_multiple_of(PAGE) || to_the_ends)
+        && (length.is_multiple_of(PAGE) || to_the_ends);
+    if whole { COPY_WHOLE_BLOCKS } else { 0 }
 }
 
+/// With offset and length; an offset of all ones means the file's position.
 fn placed(mut op: Op, file: Option<&RawFile>, offset: u64, length: u64) -> Op {
     op.length = Some(length);
     if offset == u64::MAX {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-use fsage_core::{Errno, Fd, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags};
+use fsage_core::{
+    Errno, Fd, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, RWF_DSYNC, RWF_SYNC,
+};
 use fsage_namespace::flags::{RENAME_EXCHANGE, follows_last};
 
 use crate::dispatch::{access, attribute, explicit_offset, open_flags, sync_range};
@@ -343,10 +345,20 @@ impl<'a> Performer<'a> {
                 left -= put.min(left);
                 at = at.map(|offset| offset.saturating_add(put));
                 if left == 0 || put < length as u64 || stop.load(Ordering::Relaxed) {
-                    return Ok(total);
+                    return made_stable(fs, op, handle).map(|()| total);
                 }
             }
         })
+    }
+}
+
+/// What `pwritev2` was asked to do with what it wrote, in the same call.
+fn made_stable(fs: &dyn FileSystem, op: &Op, handle: Handle) -> Result<(), Errno> {
+    match op.flags {
+        _ if op.kind != OpKind::Write => Ok(()),
+        flags if flags & RWF_SYNC != 0 => fs.fsync(handle),
+        flags if flags & RWF_DSYNC != 0 => fs.fdatasync(handle),
+        _ => Ok(()),
     }
 }
 

@@ -244,7 +244,8 @@ impl Gather {
         let Some(thread) = self.threads.get_mut(id as usize) else {
             return;
         };
-        thread.end_ns = Some(op.end_ns());
+        // The time of a copy stands at the first of its sides.
+        thread.end_ns = thread.end_ns.max(Some(op.end_ns()));
         let fits = |v: &Building| {
             v.node == done.node
                 && done.node != NONE

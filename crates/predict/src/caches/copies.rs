@@ -19,9 +19,16 @@ pub(super) struct Copies {
     by_copy: FxHashMap<u32, Source>,
     /// The source of the copy whose other side comes next.
     begun: Option<(Tid, Source)>,
+    /// Who made the first side of a copy last, whatever it shares.
+    read_by: Option<Tid>,
 }
 
 impl Copies {
+    /// Whether the thread's last operation was the first side of a copy.
+    fn begun_by(&self, tid: Tid) -> bool {
+        self.begun.is_some_and(|(begun, _)| begun == tid)
+    }
+
     /// It has blocks of its own from now on, or is gone.
     #[inline]
     pub fn forget(&mut self, ino: Ino) {
@@ -32,13 +39,34 @@ impl Copies {
 }
 
 impl View {
-    /// Whether the operation is a side of a copy that shares blocks on this system.
+    /// Whether the operation is a side of a copy that shares blocks on this system. A copy of a file that the trace does
+    /// not have lies elsewhere, on another file system as far as is known.
     #[inline]
     pub(super) fn shares_blocks(&self, step: &Passing<'_>) -> bool {
+        let on_one = match step.op.kind {
+            OpKind::CopyIn => step.resolved.node.is_some(),
+            OpKind::CopyOut => self.copies.begun_by(step.op.tid),
+            _ => false,
+        };
         self.sizes.shares_blocks
-            && matches!(step.op.kind, OpKind::CopyIn | OpKind::CopyOut)
+            && on_one
             && step.op.flags & (COPY_SHARES | COPY_WHOLE_BLOCKS) != 0
             && step.op.result.value().is_some_and(|bytes| bytes > 0)
+    }
+
+    /// A side of a copy. The kernel reads the source in the same call, also one that the trace has not: where that lies
+    /// nobody knows, and so it is taken to be cached.
+    pub(super) fn copied(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
+        match step.op.kind {
+            OpKind::CopyIn => self.copies.read_by = Some(step.op.tid),
+            OpKind::CopyOut if self.copies.read_by.take() != Some(step.op.tid) => {
+                let bytes = step.op.result.value().unwrap_or(0);
+                if bytes > 0 {
+                    charges.push(Charge::sized(Stem::Rc, step.gap, bytes as f64 / 1024.0));
+                }
+            }
+            _ => {}
+        }
     }
 
     pub(super) fn share(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {

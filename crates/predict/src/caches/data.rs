@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use fsage_cache::{PAGE_BYTES, PageState};
-use fsage_core::{Op, OpFlags, OpKind};
+use fsage_core::{Op, OpFlags, OpKind, RWF_DSYNC, RWF_SYNC};
 
 use super::partial::PartialPages;
 use super::places::read_stem;
@@ -57,6 +57,16 @@ impl ReadPages {
 const AF_UNIX: u32 = 1;
 const AF_INET: u32 = 2;
 const AF_INET6: u32 = 10;
+
+/// What a write of its own asks for beside what its file was opened with, as flags of an open.
+fn stable_at_once(op: &Op) -> u32 {
+    match op.flags {
+        _ if op.kind != OpKind::Write => 0,
+        flags if flags & RWF_SYNC != 0 => O_SYNC,
+        flags if flags & RWF_DSYNC != 0 => O_DSYNC,
+        _ => 0,
+    }
+}
 
 /// The family of a `sendfile`, by the socket that it goes to.
 fn sent_to(op: &Op) -> Option<Stem> {
@@ -397,11 +407,12 @@ impl View {
             charges.push(Charge::sized(Stem::Wd, step.gap, 0.0));
             return;
         }
+        let asked = open.map_or(0, |open| open.flags) | stable_at_once(step.op);
         if step.op.record.contains(OpFlags::DIRECT) {
-            let stem = match open {
-                Some(open) if open.flags & O_DSYNC != 0 && offset < old_size => Stem::FdsO,
-                Some(open) if open.flags & O_DSYNC != 0 => Stem::Fds,
-                _ => Stem::Dwo,
+            let stem = match asked & O_DSYNC != 0 {
+                true if offset < old_size => Stem::FdsO,
+                true => Stem::Fds,
+                false => Stem::Dwo,
             };
             self.drive_writes(step);
             if stem == Stem::Dwo {
@@ -425,8 +436,8 @@ impl View {
         );
         self.scatters(ino, before, charges);
         self.copies.forget(ino);
-        if let Some(open) = open.filter(|o| o.flags & O_DSYNC != 0) {
-            self.make_stable(step, ino, open.flags & O_SYNC != O_SYNC, charges);
+        if asked & O_DSYNC != 0 {
+            self.make_stable(step, ino, asked & O_SYNC != O_SYNC, charges);
         }
     }
 

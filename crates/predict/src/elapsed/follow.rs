@@ -247,7 +247,8 @@ impl Follow {
         }
         let several = self.threads.len() > 1;
         if let Some(thread) = self.threads.get_mut(slot) {
-            (thread.end_ns, thread.used_ns) = (end, self.used_ns);
+            // The time of a copy stands at the first of its two sides; the other one does not end before it.
+            (thread.end_ns, thread.used_ns) = (thread.end_ns.max(end), self.used_ns);
             thread.ops += 1;
             if several {
                 thread.starts.push(start, thread.ops);

@@ -115,6 +115,7 @@ impl Importer {
                 source.file.map(|_| OpKind::SpliceIn),
                 sink.file.map(|_| OpKind::SpliceOut),
             ),
+            _ if sink.file.is_some() => (Some(OpKind::CopyIn), Some(OpKind::CopyOut)),
             _ => (Some(OpKind::Sendfile), None),
         };
         if let Some(kind) = reads {
