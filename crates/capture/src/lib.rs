@@ -27,5 +27,5 @@ mod start;
 pub use error::CaptureError;
 pub use raw::HeldBack;
 pub use session::{
-    Buffers, CaptureRequest, CaptureStart, CaptureSummary, Method, Notice, What, capture,
+    Buffers, CaptureRequest, CaptureStart, CaptureSummary, Method, Notice, OwnTime, What, capture,
 };

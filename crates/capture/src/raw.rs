@@ -6,6 +6,8 @@
 use fsage_core::{Pid, Tid};
 use rustix::process::Signal;
 
+use crate::session::OwnTime;
+
 /// The file behind a descriptor as the kernel (or /proc) showed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RawFile {
@@ -65,12 +67,15 @@ pub struct RawCall {
     /// and out at entry, `u64::MAX` for a null pointer), `sendfile` (the offset likewise; the address
     /// family of the socket, `u64::MAX` where there is none or it is not known), `fcntl` locks (start, length).
     pub extra: [u64; 2],
+    /// It was asked for by io_uring: times are those of its submission and completion. The descriptor is all ones
+    /// for a file that was registered with the ring.
+    pub request: bool,
 }
 
 /// Something seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RawEvent {
-    /// A system call returned.
+    /// A system call returned, or an io_uring request was completed that does what one does.
     Call(Box<RawCall>),
     /// A thread or process was made.
     Fork {
@@ -132,7 +137,7 @@ pub enum RawEvent {
         /// Pages read beyond the one that faulted.
         pages_ahead: u32,
     },
-    /// An io_uring request was completed (reads, writes, opens, closes, fsyncs; others are ignored).
+    /// An io_uring request was completed: a read, write, open, close or fsync. Others on files are told as calls.
     Uring {
         /// Submission, ns of `CLOCK_MONOTONIC`.
         start_ns: u64,
@@ -154,7 +159,7 @@ pub enum RawEvent {
         /// Offset in bytes, all ones for the file's position; the directory's descriptor of an
         /// open, the descriptor of a close.
         offset: u64,
-        /// Length in bytes (`READV`, `WRITEV`: number of buffers; an open: its mode).
+        /// Length in bytes (of vectors: number of buffers; an open: its mode).
         length: u64,
         /// Flags of the request (open flags, `IORING_FSYNC_DATASYNC`).
         flags: u32,
@@ -193,7 +198,7 @@ pub enum RawEvent {
     },
 }
 
-/// Opcodes of io_uring(7) that are captured.
+/// Opcodes of io_uring(7) that are told as [`RawEvent::Uring`].
 #[allow(missing_docs, reason = "the names are the kernel's")]
 pub mod uring {
     pub const READV: u8 = 1;
@@ -206,6 +211,8 @@ pub mod uring {
     pub const READ: u8 = 22;
     pub const WRITE: u8 = 23;
     pub const OPENAT2: u8 = 28;
+    pub const READV_FIXED: u8 = 60;
+    pub const WRITEV_FIXED: u8 = 61;
 }
 
 /// Calls that were kept from returning so that nothing is lost.
@@ -238,10 +245,9 @@ pub trait Backend {
         false
     }
 
-    /// What this way of watching takes itself of each call between its two stamps, in nanoseconds. It is
-    /// subtracted from every latency.
-    fn own_ns(&self) -> u64 {
-        0
+    /// What this way of watching takes itself of each call.
+    fn own(&self) -> OwnTime {
+        OwnTime::default()
     }
 
     /// Calls held back so far.

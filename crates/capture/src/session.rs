@@ -145,8 +145,17 @@ pub struct CaptureStart {
     pub unseen: Vec<&'static str>,
     /// Descendants of the processes attached to that may not be watched.
     pub refused: Vec<Pid>,
-    /// What the tracer takes itself of each call, in nanoseconds, subtracted from every latency.
-    pub own_ns: u64,
+    /// What the tracer takes itself of each call.
+    pub own: OwnTime,
+}
+
+/// What a way of watching takes itself of each call, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OwnTime {
+    /// Between the two stamps: it is subtracted from every latency.
+    pub within_ns: u64,
+    /// All of it, of a call on a file: as it is in no latency, it is in the pauses between calls.
+    pub all_ns: u64,
 }
 
 /// What a capture tells while it runs.
@@ -263,7 +272,7 @@ pub fn capture(
         pid,
         unseen: running.backend().unseen(),
         refused: running.backend().refused().to_vec(),
-        own_ns: running.backend().own_ns(),
+        own: running.backend().own(),
     }));
     let driven = drive(
         request,

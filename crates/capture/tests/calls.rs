@@ -12,7 +12,7 @@ use std::time::Duration;
 use fsage_capture::ebpf::EbpfBackend;
 use fsage_capture::raw::{Backend as _, RawEvent};
 use fsage_capture::{
-    Buffers, CaptureRequest, CaptureSummary, HeldBack, Method, Notice, What, capture,
+    Buffers, CaptureRequest, CaptureSummary, HeldBack, Method, Notice, OwnTime, What, capture,
 };
 use fsage_core::{Op, OpFlags, OpKind, OpSink, PathTable, Pid, SinkError};
 
@@ -481,20 +481,21 @@ fn what_the_tracer_takes_itself_is_measured_at_the_start() {
         return;
     }
     let request = command(&["sh", "-c", "cd /; cd /"], Path::new("/"));
-    let (mut kept, mut own_ns) = (Kept::default(), 0);
+    let (mut kept, mut own) = (Kept::default(), OwnTime::default());
     let summary = capture(
         &request,
         &AtomicBool::new(false),
         &mut kept,
         &mut |notice| {
             if let Notice::Started(start) = notice {
-                own_ns = start.own_ns;
+                own = start.own;
             }
         },
     )
     .unwrap();
     assert_eq!(summary.exit_status, Some(0));
-    assert!((10..2000).contains(&own_ns), "{own_ns} ns");
+    assert!((10..2000).contains(&own.within_ns), "{own:?}");
+    assert!((own.within_ns..20_000).contains(&own.all_ns), "{own:?}");
     assert!(of(&kept.0, OpKind::Chdir).len() >= 2);
     let pids: std::collections::BTreeSet<_> = kept.0.iter().map(|row| row.op.pid).collect();
     assert_eq!(pids.len(), 1, "the thread that measures is not told");

@@ -39,7 +39,8 @@ pub use fs::{
 };
 pub use id::{DevId, Fd, FileId, PathId, Pid, Seed, Tid};
 pub use kind::{
-    CLOSE_BY_DUP, COPY_SHARES, COPY_WHOLE_BLOCKS, KindClass, OpKind, RWF_APPEND, RWF_DSYNC, RWF_SYNC,
+    CLOSE_BY_DUP, COPY_SHARES, COPY_WHOLE_BLOCKS, KindClass, OpKind, RWF_APPEND, RWF_DSYNC,
+    RWF_SYNC,
 };
 pub use op::{Op, OpFlags, Outcome};
 pub use path::PathTable;

@@ -9,8 +9,8 @@ use fsage_format::profile::SystemProfile;
 use fsage_format::result::prediction::{HELP_SAID, Help, Prediction};
 use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{
-    AnnotationColumn, AnnotationKind, AnnotationValue, CPUS, REFERENCE_NS, SYSTEM, TraceEnd,
-    TraceMeta, TraceReader, TraceWriter,
+    AnnotationColumn, AnnotationKind, AnnotationValue, CPUS, REFERENCE_NS, SYSTEM, TRACER_ALL_NS,
+    TraceEnd, TraceMeta, TraceReader, TraceWriter,
 };
 use fsage_predict::cost::{FileSystemName, slowness};
 use fsage_predict::{
@@ -56,6 +56,8 @@ pub struct Request<'a> {
     pub changes: &'a [Change],
     /// What the trace tells of its costs.
     pub traced_on: Option<&'a TracedOn<'a>>,
+    /// Whether the run is one that is traced as well: then the tracer takes of it what it took of the trace's.
+    pub is_traced: bool,
 }
 
 /// The system that a trace was made on, and what the trace tells of it.
@@ -308,6 +310,10 @@ fn options(reader: &TraceReader, request: &Request<'_>) -> Options {
     let mut options = request.options.clone();
     options.scope.roots.extend(reader.meta().roots());
     options.traced_cpus = traced_cpus(reader.meta());
+    if !request.is_traced {
+        let all = reader.meta().extra.get(TRACER_ALL_NS);
+        options.tracer_ns = all.and_then(|ns| ns.parse().ok()).unwrap_or(0);
+    }
     // Of processes that ran already, what was before and after is the tracer's choice.
     let of_command = reader.end().filter(|_| !reader.meta().command.is_empty());
     options.traced_ns = of_command.map(|end| end.elapsed_ns);

@@ -14,7 +14,8 @@ use fsage_capture::{
 use fsage_core::{Op, OpSink, PathTable, SinkError};
 use fsage_format::result::environment::TargetRecord;
 use fsage_format::trace::{
-    CPUS, REFERENCE_NS, SYSTEM, TRACER_NS, TraceEnd, TraceError, TraceMeta, TraceWriter, path_text,
+    CPUS, REFERENCE_NS, SYSTEM, TRACER_ALL_NS, TRACER_NS, TraceEnd, TraceError, TraceMeta,
+    TraceWriter, path_text,
 };
 use fsage_host::speed::Reference;
 use fsage_host::{machine, mounts};
@@ -173,8 +174,13 @@ fn trace_meta(request: &CaptureRequest, start: &CaptureStart, beside: &Beside) -
         .cloned()
         .or_else(|| system(&request.under));
     extra.extend(system.map(|system| (SYSTEM.to_owned(), system)));
-    if start.own_ns > 0 {
-        extra.insert(TRACER_NS.into(), start.own_ns.to_string());
+    for (entry, ns) in [
+        (TRACER_NS, start.own.within_ns),
+        (TRACER_ALL_NS, start.own.all_ns),
+    ] {
+        if ns > 0 {
+            extra.insert(entry.into(), ns.to_string());
+        }
     }
     TraceMeta {
         fsage: env!("CARGO_PKG_VERSION").into(),

@@ -427,6 +427,7 @@ fn it_is_profiled_predicted_and_replayed() {
         snapshot: None,
         changes: &[],
         traced_on: None,
+        is_traced: false,
     };
     let prediction = predicting::predict(&mut reader, &request, None).unwrap();
     assert_eq!(prediction.targets[0].name, "hidden:");

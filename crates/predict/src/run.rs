@@ -37,6 +37,8 @@ pub struct Options {
     /// How long the traced command ran, from its start to its end, in nanoseconds; `None` where nobody knows: then
     /// it is taken to begin with its first operation and to end with its last.
     pub traced_ns: Option<u64>,
+    /// What the tracer took of a thread after each operation, in nanoseconds: no work of the program's.
+    pub tracer_ns: u64,
 }
 
 /// Operations whose files are touched before the first of them is predicted: so few that all stays in the fastest cache.
@@ -165,7 +167,7 @@ impl Predictor {
             applied: Vec::new(),
             traced: Traced::default(),
             threads: Threads::default(),
-            follow: Follow::on(options.traced_cpus),
+            follow: Follow::on(options.traced_cpus).beside(options.tracer_ns),
             order: Order::default(),
             event: Event::default(),
             resolved: Resolved::default(),

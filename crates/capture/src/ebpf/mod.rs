@@ -21,7 +21,7 @@ use rustix::process::Signal;
 
 use crate::CaptureError;
 use crate::raw::{Backend, HeldBack, RawEvent};
-use crate::session::Buffers;
+use crate::session::{Buffers, OwnTime};
 
 /// How long to wait for records.
 const PATIENCE: Duration = Duration::from_millis(5);
@@ -35,6 +35,7 @@ pub struct EbpfBackend {
     loaded: load::Loaded,
     mover: mover::Mover,
     decoder: wire::Decoder,
+    own: OwnTime,
     value_size: usize,
     adopt_threads: bool,
     /// The processes whose end is the capture's.
@@ -54,6 +55,7 @@ impl EbpfBackend {
     pub fn new(buffers: &Buffers) -> Result<Self, CaptureError> {
         seed::processes_are_seen()?;
         let adopt_threads = !seed::threads_have_pidfds();
+        let alone_ns = own::alone_ns();
         let mut loaded = load::load(buffers.ring_bytes(), buffers.throttle, adopt_threads)?;
         let info = loaded.tasks.info().map_err(|e| {
             CaptureError::io(
@@ -68,14 +70,17 @@ impl EbpfBackend {
             let pressure = buffers.throttle.then_some(pressure);
             mover::Mover::start(ring, pressure, buffers.spool_bytes())?
         };
+        let mut own = OwnTime::default();
         // Threads that are watched by their leader would all be, and go on.
         if !adopt_threads {
             let tasks = loaded.tasks.fd().as_fd();
-            decoder.own_ns = own::measure(tasks, value_size, &mover, &mut decoder);
+            own = own::measure(tasks, value_size, &mover, &mut decoder, alone_ns);
+            decoder.own_ns = own.within_ns;
         }
         Ok(Self {
             value_size,
             decoder,
+            own,
             mover,
             loaded,
             adopt_threads,
@@ -197,8 +202,8 @@ impl Backend for EbpfBackend {
         self.loaded.waits_known
     }
 
-    fn own_ns(&self) -> u64 {
-        self.decoder.own_ns
+    fn own(&self) -> OwnTime {
+        self.own
     }
 
     fn unseen(&self) -> Vec<&'static str> {

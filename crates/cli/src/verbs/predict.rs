@@ -93,6 +93,7 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
         snapshot: args.snapshot.as_deref(),
         changes: &changes,
         traced_on: None,
+        is_traced: false,
     };
     let there = traced_on(args, reader.meta(), &profiles)?;
     let in_context = match &there {

@@ -228,6 +228,7 @@ fn predictions(
         snapshot: Some(&kept.snapshot),
         changes: &[],
         traced_on: None,
+        is_traced: true,
     };
     // A prediction that was corrected by a run says nothing when it is judged by that run.
     let but = targets.iter().position(|&target| target == source);
@@ -363,7 +364,8 @@ fn pair(
         measured_interval_ns,
         measured_variation,
         predicted_ns,
-        predicted_interval_ns: (predicted_ns / half, predicted_ns * half),
+        predicted_interval_ns: Some((predicted_ns / half, predicted_ns * half))
+            .filter(|&(low, high)| fsage_stats::usable(low, high)),
         error: if measured_ns > 0.0 {
             error(predicted_ns, measured_ns)
         } else {

@@ -201,6 +201,8 @@ pub struct Follow {
     server: Option<usize>,
     /// Ends of operations that are still to come.
     ends: BinaryHeap<Reverse<(u64, usize)>>,
+    /// What the tracer took of a thread after each operation, in nanoseconds.
+    tracer_ns: u64,
 }
 
 impl Follow {
@@ -210,6 +212,13 @@ impl Follow {
             cpus,
             ..Self::default()
         }
+    }
+
+    /// Of whose threads the tracer took so much after each operation.
+    #[must_use]
+    pub fn beside(mut self, tracer_ns: u64) -> Self {
+        self.tracer_ns = tracer_ns;
+        self
     }
 
     /// What comes before `op`; operations come in the order of their starts.
@@ -248,6 +257,7 @@ impl Follow {
         let several = self.threads.len() > 1;
         if let Some(thread) = self.threads.get_mut(slot) {
             // The time of a copy stands at the first of its two sides; the other one does not end before it.
+            let end = end.saturating_add(self.tracer_ns);
             (thread.end_ns, thread.used_ns) = (thread.end_ns.max(end), self.used_ns);
             thread.ops += 1;
             if several {
@@ -571,6 +581,20 @@ mod tests {
         held.record = OpFlags::held_back(&mut { u64::MAX });
         let event = follow.push(&held);
         assert_eq!((event.think_ns, event.sleep_ns), (0.0, 0.0));
+    }
+
+    #[test]
+    fn what_the_tracer_took_is_no_pause_and_the_sides_of_a_copy_are_one_call() {
+        let mut follow = Follow::on(Some(1)).beside(400);
+        follow.push(&op(OpKind::Read, 1, 0, 100));
+        assert_eq!(
+            follow.push(&op(OpKind::Read, 1, 1500, 100)).think_ns,
+            1000.0
+        );
+        assert_eq!(follow.push(&op(OpKind::Read, 1, 1900, 100)).think_ns, 0.0);
+        follow.push(&op(OpKind::CopyIn, 1, 2400, 90_000));
+        follow.push(&op(OpKind::CopyOut, 1, 2400, 0));
+        assert_eq!(follow.push(&op(OpKind::Read, 1, 93_000, 1)).think_ns, 200.0);
     }
 
     #[test]

@@ -40,6 +40,10 @@ pub const REFERENCE_NS: &str = "reference_ns";
 /// The entry that says what the tracer itself takes of each call, nanoseconds; every latency is without it.
 pub const TRACER_NS: &str = "tracer_ns";
 
+/// The entry that says what the tracer takes of a thread for each call on a file, [`TRACER_NS`] and what is before and after
+/// it, nanoseconds: it is in the pauses between calls.
+pub const TRACER_ALL_NS: &str = "tracer_all_ns";
+
 /// The entry that says on which file system it was made: one of what
 /// [`TargetRecord::systems`](crate::result::environment::TargetRecord::systems) says of it.
 pub const SYSTEM: &str = "system";
