@@ -8,7 +8,8 @@ use crate::common;
 use common::{Notes, Script, everything, everything_but};
 use fsage_core::metric::MetricId;
 use fsage_core::{
-    CLOSE_BY_DUP, COPY_SHARES, COPY_WHOLE_BLOCKS, Errno, FileId, OpFlags, OpKind, Outcome, Pid, Tid,
+    CLOSE_BY_DUP, COPY_SHARES, COPY_WHOLE_BLOCKS, Errno, FileId, OpFlags, OpKind, Outcome, Pid,
+    RWF_DSYNC, RWF_SYNC, Tid,
 };
 use fsage_predict::cost::FileSystemName;
 use fsage_predict::namespace::tree::NodeKind;
@@ -241,7 +242,26 @@ fn a_copy_that_shares_blocks_moves_nothing_and_is_in_no_cache() {
     }
     let moved = copied(0, true);
     assert_eq!(moved[..2], ["RCH", "WF"]);
+    // What it is a copy of lies elsewhere: that is read, and all of it written.
+    let mut s = Script::default();
+    s.open("/copy", CREATE, 4);
+    s.data(OpKind::CopyOut, 4, 0, 8192).flags = COPY_WHOLE_BLOCKS;
+    assert_eq!(families_on(everything(), &s)[1], "RC+WF");
     assert!(moved[2].starts_with("RC"), "{moved:?}");
+}
+
+#[test]
+fn a_write_that_asks_for_it_is_made_stable() {
+    let written = |flags: u32| {
+        let mut s = Script::default();
+        s.open("/f", 2, 3).size_bytes = Some(8192);
+        s.data(OpKind::Read, 3, 0, 8192);
+        s.data(OpKind::Write, 3, 0, 4096).flags = flags;
+        families_on(everything(), &s).remove(2)
+    };
+    assert_eq!(written(0), "WK");
+    assert_eq!(written(RWF_DSYNC), "FDSO+WK");
+    assert_eq!(written(RWF_SYNC), "FSYO+WK");
 }
 
 #[test]
@@ -1518,18 +1538,28 @@ fn removals_in_a_long_row_are_held_up() {
 }
 
 #[test]
-fn a_file_made_after_many_waits_for_what_they_left_to_be_done() {
-    let held = |pause_ns: u64| {
+fn a_file_that_becomes_dirty_after_many_waits_for_what_they_left_to_be_done() {
+    let held = |pause_ns: u64, flags: u32, bytes: u64, room: f64| {
         let mut s = Script::default();
         for number in 0..200 {
             s.pause(pause_ns);
-            s.open(&format!("/d/f{number}"), CREATE, 3);
+            s.open(&format!("/d/f{number}"), flags, 3).size_bytes = Some(0);
+            if bytes > 0 {
+                s.data(OpKind::Write, 3, 0, bytes);
+                s.data(OpKind::Write, 3, bytes, bytes);
+            }
             s.fd(OpKind::Close, 3);
         }
-        charged(&s, "CRQ").len()
+        let all = families_on(everything_but(&[("DFH", room)]), &s).into_iter();
+        all.filter(|families| families.contains("CRQ")).count()
     };
-    assert_eq!(held(10_000), 200 - 128);
-    assert_eq!(held(2_000_000), 0);
+    let endless = f64::INFINITY;
+    assert_eq!(held(10_000, CREATE, 4096, endless), 200 - 128);
+    assert_eq!(held(10_000, 1, 100, endless), 200 - 128);
+    assert_eq!(held(2_000_000, CREATE, 4096, endless), 0);
+    // What stays empty leaves nothing; where there is little room that tells the same.
+    assert_eq!(held(10_000, CREATE, 0, endless), 0);
+    assert_eq!(held(10_000, CREATE, 4096, 100.0), 0);
 }
 
 #[test]

@@ -98,10 +98,14 @@ pub fn everything() -> SystemVector {
     everything_but(&[])
 }
 
-/// The same system, but for some values.
+/// The same system, but for some values; what is given as infinite it has not.
 pub fn everything_but(known: &[(&str, f64)]) -> SystemVector {
     let limits = ["BC", "DNLC", "MDC", "DTH", "BTH"];
-    let all = MetricId::all().filter(|id| !limits.contains(&id.to_string().as_str()));
+    let lacks = |name: &str| known.iter().any(|k| k.0 == name && k.1 == f64::INFINITY);
+    let all = MetricId::all().filter(|id| {
+        let name = id.to_string();
+        !limits.contains(&name.as_str()) && !lacks(&name)
+    });
     let value = |id: &MetricId| known.iter().find(|k| id.to_string() == k.0);
     let all = all.map(|id| (id, value(&id).map_or(1.0, |k| k.1)));
     SystemVector::new("all", all.map(|(id, v)| (id, v, v, v)))
