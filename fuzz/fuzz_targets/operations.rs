@@ -85,6 +85,7 @@ fn followed(bytes: &[u8], dir: &Path) -> Option<()> {
         snapshot: None,
         changes: &[],
         traced_on: None,
+        is_traced: false,
     };
     predict(&mut TraceReader::open(&file).ok()?, &request, None).ok()?;
     let request = ReplayRequest {

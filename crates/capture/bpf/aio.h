@@ -77,6 +77,7 @@ static long aio_submit_one(__u32 i, __u64 *array)
 	w->args[0] = aio_opcode(asked.opcode);
 	if (!w->args[0])
 		return 0;
+	r.opcode = w->args[0];
 	if (w->args[0] != OP_FSYNC) {
 		w->args[1] = asked.offset;
 		w->args[2] = asked.length;

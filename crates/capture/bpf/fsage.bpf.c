@@ -62,7 +62,7 @@ struct state {
 
 struct request {
 	struct wire wire;
-	__u64 filename;
+	__u64 opcode; /* of io_uring */
 };
 
 struct counters {
@@ -131,6 +131,7 @@ struct {
 #include "tasks.h"
 #include "away.h"
 #include "pages.h"
+#include "uring_calls.h"
 #include "uring.h"
 #include "aio.h"
 

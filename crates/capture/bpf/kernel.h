@@ -170,6 +170,26 @@ struct io_sync {
 	__s64 len;
 	__s64 off;
 	int flags;
+	int mode;
+};
+
+struct io_ftrunc {
+	__s64 len;
+};
+
+/* The length has 32 bits in older kernels. */
+struct io_fadvise {
+	__u64 offset;
+	__u64 len;
+	__u32 advice;
+};
+
+struct io_splice {
+	__s64 off_out;
+	__s64 off_in;
+	__u64 len;
+	int splice_fd_in;
+	unsigned int flags;
 };
 
 struct open_how {
@@ -183,12 +203,66 @@ struct filename {
 
 struct io_open {
 	int dfd;
+	__u32 file_slot;
 	struct filename *filename;
 	struct open_how how;
 };
 
 struct io_close {
 	int fd;
+	__u32 file_slot;
+};
+
+struct io_unlink {
+	int dfd;
+	int flags;
+	struct filename *filename;
+};
+
+struct io_mkdir {
+	int dfd;
+	__u16 mode;
+	struct filename *filename;
+};
+
+struct io_rename {
+	int old_dfd;
+	int new_dfd;
+	struct filename *oldpath;
+	struct filename *newpath;
+	int flags;
+};
+
+/* Of LINKAT and SYMLINKAT. */
+struct io_link {
+	int old_dfd;
+	int new_dfd;
+	struct filename *oldpath;
+	struct filename *newpath;
+	int flags;
+};
+
+struct io_statx {
+	int dfd;
+	unsigned int mask;
+	unsigned int flags;
+	struct filename *filename;
+	void *buffer;
+};
+
+struct xattr_name {
+	char name[256];
+};
+
+struct kernel_xattr_ctx {
+	unsigned long size;
+	struct xattr_name *kname;
+	unsigned int flags;
+};
+
+struct io_xattr {
+	struct kernel_xattr_ctx ctx;
+	struct filename *filename;
 };
 
 struct io_uring_cqe {

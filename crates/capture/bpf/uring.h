@@ -3,19 +3,6 @@
 #ifndef FSAGE_URING_H
 #define FSAGE_URING_H
 
-enum {
-	OP_READV = 1, OP_WRITEV = 2, OP_FSYNC = 3, OP_READ_FIXED = 4, OP_WRITE_FIXED = 5,
-	OP_OPENAT = 18, OP_CLOSE = 19, OP_READ = 22, OP_WRITE = 23, OP_OPENAT2 = 28,
-};
-
-#define REQ_F_FIXED_FILE 1
-
-static __always_inline bool reads_or_writes(__u8 op)
-{
-	return op == OP_READV || op == OP_WRITEV || op == OP_READ_FIXED || op == OP_WRITE_FIXED ||
-	       op == OP_READ || op == OP_WRITE;
-}
-
 SEC("tp_btf/io_uring_submit_req")
 int BPF_PROG(fsage_uring_submit, struct io_kiocb *req)
 {
@@ -24,7 +11,8 @@ int BPF_PROG(fsage_uring_submit, struct io_kiocb *req)
 	if (!s)
 		return 0;
 	__u8 op = req->opcode;
-	struct request r = {};
+	struct request r = { .opcode = op };
+	struct names names = {};
 	struct wire *w = &r.wire;
 	head(w, s, KIND_URING);
 	w->flags = NO_FILE;
@@ -40,43 +28,46 @@ int BPF_PROG(fsage_uring_submit, struct io_kiocb *req)
 		w->args[3] = BPF_CORE_READ(sync, flags);
 	} else if (op == OP_OPENAT || op == OP_OPENAT2) {
 		struct io_open *open = (void *)req;
+		/* Into what is registered with the ring, without a descriptor: no trace can say so. */
+		if (BPF_CORE_READ(open, file_slot)) {
+			count(counters(), 1);
+			return 0;
+		}
 		w->args[1] = (__s64)BPF_CORE_READ(open, dfd);
 		w->args[2] = BPF_CORE_READ(open, how.mode);
 		w->args[3] = BPF_CORE_READ(open, how.flags);
-		r.filename = (__u64)BPF_CORE_READ(open, filename, name);
+		names.one = (__u64)BPF_CORE_READ(open, filename, name);
 	} else if (op == OP_CLOSE) {
 		struct io_close *close = (void *)req;
+		if (BPF_CORE_READ(close, file_slot))
+			return 0;
 		w->args[1] = (__s64)BPF_CORE_READ(close, fd);
 		read_descriptor(task, w->args[1], w, &w->file);
 	} else {
-		return 0;
+		int told = as_call(task, req, op, w, &names);
+		if (told == UNTOLD)
+			count(counters(), 1);
+		if (told != TOLD)
+			return 0;
 	}
-	if (reads_or_writes(op) || op == OP_FSYNC) {
-		w->args[4] = ~0ULL;
-		if (!(BPF_CORE_READ(req, flags) & REQ_F_FIXED_FILE)) {
-			w->args[4] = (__s64)BPF_CORE_READ(req, cqe.fd);
-			read_descriptor(task, w->args[4], w, &w->file);
-		}
+	if (reads_or_writes(op) || op == OP_FSYNC)
+		w->args[4] = asked_of(task, req, w);
+	/* Of one that asks for no word of its success no end is told. */
+	__u64 flags = BPF_CORE_READ(req, flags);
+	if (flags & REQ_F_CQE_SKIP) {
+		if (may_be_of_file(w))
+			count(counters(), 1);
+		return 0;
 	}
 	__u64 key = (__u64)req;
 	w->start = bpf_ktime_get_ns();
-	if (bpf_map_update_elem(&fsage_requests, &key, &r, BPF_ANY))
+	if (bpf_map_update_elem(&fsage_requests, &key, &r, BPF_ANY)) {
 		count(counters(), 1);
-	/* The name is gone once the file is open, and known to the kernel already. */
-	if (r.filename) {
-		__u32 room = ROOM_URING;
-		struct wire_paths *out = bpf_map_lookup_elem(&fsage_rooms, &room);
-		if (!out)
-			return 0;
-		long length = bpf_probe_read_kernel_str(out->bytes, PATH_MAX, (void *)r.filename);
-		if (length < 0)
-			length = 0;
-		/* A first half, known by its key; the second follows at completion. */
-		w->extra[0] = key;
-		w->extra[1] = 1;
-		w->flags |= PATHS;
-		send_paths(out, w, length & (2 * PATH_MAX - 1), 0);
+		return 0;
 	}
+	/* Names are gone once the request is done, and known to the kernel already. */
+	if (names.one || names.two)
+		send_names(w, key, &names);
 	return 0;
 }
 
@@ -89,16 +80,20 @@ static __always_inline int complete(__u64 key, __s32 result, __u64 file)
 	struct wire *w = &r->wire;
 	set_latency(w, bpf_ktime_get_ns() - w->start);
 	w->result = result;
-	__u8 op = w->args[0];
+	__u8 op = r->opcode;
 	if (op == OP_OPENAT || op == OP_OPENAT2) {
 		if (result >= 0)
 			read_descriptor(bpf_get_current_task_btf(), result, w, &w->file);
-		w->extra[0] = key;
-		w->extra[1] = 0;
+	} else if (op == OP_STATX) {
+		if (result >= 0)
+			read_statx(w, w->args[4]);
 	} else if ((w->flags & NO_FILE) && op != OP_CLOSE) {
 		if (file && read_file(file, &w->file))
 			w->flags &= ~NO_FILE;
 	}
+	/* The offsets of a splice stand there already. */
+	if (op != OP_SPLICE)
+		w->extra[0] = key;
 	w->flags |= WIDE;
 	send(w, WIRE_END);
 	bpf_map_delete_elem(&fsage_requests, &key);

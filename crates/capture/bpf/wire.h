@@ -14,7 +14,7 @@ enum wire_kind {
 	KIND_EXEC = 2,  /* file: the program; path: as given */
 	KIND_EXIT = 3,  /* args: whether it was the last thread, wait status */
 	KIND_FAULT = 4, /* result: page index */
-	KIND_URING = 5, /* args: opcode, offset, length, flags */
+	KIND_URING = 5, /* args: opcode, offset, length, flags; with `nr`: those of the call that does the same */
 	KIND_WAKE = 6,  /* struct wire_away up to `woken`, which is the thread woken at `start` */
 	KIND_AWAY = 7,  /* struct wire_away */
 };

@@ -37,7 +37,9 @@ pub(crate) fn tree(
     send(running, &assembler.running_on(), Signal::TERM);
     loop {
         // What they start meanwhile must be known, and under ptrace they wait for their tracer.
-        let more = running.poll(assembler).unwrap_or(false);
+        let more = running
+            .poll(&mut |event| assembler.take(event))
+            .unwrap_or(false);
         let _ = assembler.flush(&mut Nowhere, true);
         let left = assembler.running_on();
         // Leaves no zombie of its own.
@@ -64,7 +66,10 @@ pub(crate) fn leave(running: &mut Running, assembler: &mut Assembler, wait: bool
         // Nothing keeps it from its calls any more.
         running.stop();
     }
-    while running.poll(assembler).unwrap_or(false) {
+    while running
+        .poll(&mut |event| assembler.take(event))
+        .unwrap_or(false)
+    {
         let _ = assembler.flush(&mut Nowhere, true);
     }
     while wait && running.exit_status().is_none() {

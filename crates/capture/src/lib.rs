@@ -14,6 +14,7 @@
 //!   identities, offsets and their order.
 
 pub mod assemble;
+mod drain;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod ebpf;
 mod end;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fsage_core::{OpSink, Pid};
@@ -11,6 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::CaptureError;
 use crate::assemble::Assembler;
+use crate::drain::Drain;
 use crate::raw::HeldBack;
 use crate::start::{self, Running, Started};
 
@@ -237,7 +238,8 @@ pub struct CaptureSummary {
 ///
 /// It ends when the command (or the last of the processes attached to) has ended, when the limit is
 /// reached, or when `stop` becomes true and the request's patience is over; what was seen until then
-/// is kept, and what still runs is left unharmed. A command that ptrace filters cannot be left: that
+/// is kept, and what still runs is left unharmed. What then waits to become operations has a bounded time to do so: the rest
+/// is counted as lost. A command that ptrace filters cannot be left: that
 /// capture goes on until its last descendant has ended, and one that is stopped ends them. When it
 /// fails, the command is ended unless the request says otherwise.
 /// `notice` is called before the first operation, and when something happens that a user should know.
@@ -345,14 +347,14 @@ fn drive(
     let limit_ns = request
         .limit
         .map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
-    let patience_ns = match request.what {
-        What::Command { .. } => request.patience.as_nanos(),
-        What::Pids(_) => 0,
+    let patience = match request.what {
+        What::Command { .. } => request.patience,
+        What::Pids(_) => Duration::ZERO,
     };
-    let mut asked_ns = None;
+    let mut drain = Drain::new(stop, patience);
     let (mut stopped, mut reported) = (false, false);
     let mut lost = 0;
-    while running.poll(assembler)? {
+    while drain.poll(running, assembler)? {
         assembler.flush(sink, false)?;
         if assembler.lost() > lost {
             lost = assembler.lost();
@@ -365,11 +367,7 @@ fn drive(
         }
         let now_ns = now().0;
         let over = limit_ns.is_some_and(|limit| now_ns.saturating_sub(base_ns) >= limit);
-        let asked = stop.load(Ordering::Relaxed) && {
-            let since = *asked_ns.get_or_insert(now_ns);
-            u128::from(now_ns.saturating_sub(since)) >= patience_ns
-        };
-        if !stopped && (over || asked) {
+        if !stopped && (over || drain.is_due(now_ns)) {
             running.stop();
             stopped = true;
         }
@@ -378,7 +376,7 @@ fn drive(
 }
 
 /// `CLOCK_MONOTONIC`, and the wall clock's time since the epoch, in ns.
-fn now() -> (u64, u64) {
+pub(crate) fn now() -> (u64, u64) {
     let ns = |clock| {
         let time = clock_gettime(clock);
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

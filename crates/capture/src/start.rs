@@ -3,7 +3,6 @@
 use fsage_core::Pid;
 
 use crate::CaptureError;
-use crate::assemble::Assembler;
 use crate::ebpf::EbpfBackend;
 use crate::ptrace::{Launch, Ptrace};
 use crate::raw::{Backend, RawEvent};
@@ -129,11 +128,10 @@ impl Running {
         }
     }
 
-    pub(crate) fn poll(&mut self, assembler: &mut Assembler) -> Result<bool, CaptureError> {
-        let mut take = |event: RawEvent| assembler.take(event);
+    pub(crate) fn poll(&mut self, take: &mut dyn FnMut(RawEvent)) -> Result<bool, CaptureError> {
         match self {
-            Self::Ebpf(backend, _) => backend.poll(&mut take),
-            Self::Ptrace(backend) => backend.poll(&mut take),
+            Self::Ebpf(backend, _) => backend.poll(take),
+            Self::Ptrace(backend) => backend.poll(take),
         }
     }
 

@@ -282,6 +282,36 @@ fn check_processes(events: &[RawEvent], command: Pid) {
     );
 }
 
+#[test]
+fn each_of_many_brief_children_is_told_of_once_before_its_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = compile("brief.c", directory.path()) else {
+        return;
+    };
+    let mut tracer = Ptrace::launch(launch(&program, &[], directory.path())).unwrap();
+    let (mut forks, mut alive) = (0, BTreeSet::new());
+    for event in drain(&mut tracer) {
+        match event {
+            RawEvent::Fork {
+                child_tid,
+                clone_flags,
+                ..
+            } => {
+                assert_ne!(clone_flags, 0, "as the maker gave them");
+                assert!(alive.insert(child_tid), "{child_tid:?} lives");
+                forks += 1;
+            }
+            RawEvent::Exit { tid, .. } => {
+                let known =
+                    alive.remove(&tid) || tracer.command().is_some_and(|pid| pid.0 == tid.0);
+                assert!(known, "{tid:?} was not begun");
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((forks, tracer.exit_status()), (1500, Some(0)));
+}
+
 fn check_times(events: &[RawEvent]) {
     let first = calls(events).map(|call| call.start_ns).min().unwrap();
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

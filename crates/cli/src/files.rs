@@ -15,6 +15,7 @@ use fsage_report::units;
 use rustix::fs::Access;
 
 use crate::exit::UsageError;
+use crate::made::{Made, may_replace};
 use crate::ui;
 
 /// Pushes everything of `source` into `sink`. Returns how many operations there were.
@@ -83,7 +84,8 @@ pub fn outputs(result: Option<&Path>, trace: Option<&Path>) -> Result<()> {
         );
         bail!(UsageError(both));
     }
-    result.into_iter().chain(trace).try_for_each(writable)
+    let mut both = result.into_iter().chain(trace);
+    both.try_for_each(|path| writable(path, Made::Own))
 }
 
 /// What goes beside a result is a file: stdout may have only one of them.
@@ -149,8 +151,10 @@ fn directory(path: &Path) -> &Path {
     dir.unwrap_or(Path::new("."))
 }
 
-/// A result that cannot be kept should be known before anything runs. Changes nothing.
-pub fn writable(output: &Path) -> Result<()> {
+/// A result that cannot be kept, or that would take the place of what fsage did not make, should be known before anything
+/// runs. Changes nothing.
+pub fn writable(output: &Path, made: Made) -> Result<()> {
+    may_replace(output, made)?;
     let failed = || format!("write {}", output.display());
     // An open for a moment would be the end of the file to a pipe's reader.
     if std::fs::metadata(output).is_ok_and(|about| about.file_type().is_fifo()) {

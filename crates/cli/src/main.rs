@@ -2,6 +2,7 @@
 //! everything else to stderr.
 //!
 //! * [`args`]: what can be written. [`verbs`]: one module for each verb.
+//! * [`made`]: which files a result may take the place of.
 //! * [`out`]: stdout. [`ui`]: progress and messages on stderr, [`mod@line`]: where a bar is drawn.
 //! * [`exit`]: exit codes and how errors are told.
 
@@ -15,6 +16,7 @@ mod exit;
 mod files;
 mod generated;
 mod line;
+mod made;
 mod out;
 mod ui;
 mod verbs;
@@ -41,6 +43,9 @@ fn main() -> std::process::ExitCode {
                 without_values(&mut error);
                 ui::lines(&with_tip(&error));
                 return Exit::Usage.into();
+            }
+            if let Err(closed) = out::must_be_open() {
+                return exit::report(&closed.into()).into();
             }
             return match error.print() {
                 // Who has read enough of it has closed the pipe.

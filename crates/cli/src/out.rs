@@ -24,6 +24,14 @@ use crate::exit::{Interrupted, UsageError};
 #[error("write to stdout: {0}")]
 pub struct OutError(#[source] pub std::io::Error);
 
+/// Fails where stdout was closed when fsage began: the runtime has made it `/dev/null` since, which takes everything.
+pub fn must_be_open() -> Result<(), OutError> {
+    if fsage_host::stdout::was_closed() {
+        return Err(OutError(std::io::Error::other("it is closed")));
+    }
+    Ok(())
+}
+
 const STDOUT: &str = "/dev/stdout";
 
 /// Where a result goes besides what is shown: the file, and whether stdout is to have it as JSON, and nothing
@@ -46,6 +54,7 @@ pub fn file(output: &Path, json: bool, stop: &AtomicBool) -> anyhow::Result<Path
         )
         .into());
     }
+    must_be_open()?;
     if std::io::stdout().is_terminal() {
         return Err(UsageError(
             "- is stdout, and stdout is a terminal: expected a file or a pipe".into(),
@@ -99,8 +108,9 @@ pub fn wait_for_reader(output: &Path, stop: &AtomicBool) -> Result<(), Interrupt
 }
 
 /// Stdout for a file's own bytes, where `-o -` asks for them.
-pub fn data() -> std::io::Result<impl Write> {
-    Whole::create(Path::new(STDOUT))
+pub fn data() -> Result<impl Write, OutError> {
+    must_be_open()?;
+    Whole::create(Path::new(STDOUT)).map_err(OutError)
 }
 
 /// Writes a page. What is not printable is written out, whatever file it came from.
@@ -140,6 +150,7 @@ pub fn json_lines(body: &str) -> Result<(), OutError> {
 }
 
 fn raw(text: &str) -> Result<(), OutError> {
+    must_be_open()?;
     let mut stdout = std::io::stdout().lock();
     stdout
         .write_all(text.as_bytes())

@@ -132,8 +132,10 @@ impl Remaining {
             Self::Unknown => String::new(),
             Self::Seconds(s) => left(s),
             Self::Of(of) => match of.after(since_s) {
-                (s, true) => format!("behind, {}", left(s)),
-                (s, false) => left(s),
+                (Some(s), true) => format!("behind, {}", left(s)),
+                (Some(s), false) => left(s),
+                (None, true) => "behind".to_owned(),
+                (None, false) => String::new(),
             },
         }
     }
@@ -463,13 +465,15 @@ mod tests {
         let line = State::default().line(Duration::from_secs(50));
         assert_eq!(line, "after 50 s: at work");
         let behind = fsage_profile::Left {
-            eta_s: 64.0,
+            eta_s: Some(64.0),
             own_s: 4.0,
             ..fsage_profile::Left::default()
         };
         let words = |since_s| Remaining::Of(behind).words(since_s);
         assert_eq!(words(0.0), "about 64 s left");
-        assert_eq!(words(14.0), "behind, about 3 min 30 s left");
+        assert_eq!(words(14.0), "behind, about 3 min 40 s left");
+        let unknown = Remaining::Of(fsage_profile::Left::default());
+        assert_eq!(unknown.words(500.0), "");
         assert_eq!(left(0.2), "nearly done");
         assert_eq!(left(24.0), "about 24 s left");
     }
@@ -477,7 +481,7 @@ mod tests {
     #[test]
     fn a_bar_shows_what_is_left_at_the_end_of_its_line() {
         let of = fsage_profile::Left {
-            eta_s: 64.0,
+            eta_s: Some(64.0),
             own_s: 100.0,
             behind: true,
             ..fsage_profile::Left::default()

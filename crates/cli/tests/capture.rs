@@ -61,6 +61,27 @@ fn under_finds_a_directory_by_other_names() {
     }
 }
 
+/// In a PID namespace of its own, where it can be said which number is next.
+#[test]
+fn processes_with_the_same_number_are_several() {
+    if !(common::root() && tool("unshare")) {
+        return;
+    }
+    let dir = temp();
+    let script = "for i in 1 2 3; do echo 500 >/proc/sys/kernel/ns_last_pid; (:); done";
+    let mut command = Command::new("unshare");
+    command.args(["-p", "-f", "--mount-proc", env!("CARGO_BIN_EXE_fsage")]);
+    command.args(["trace", "--method", "ptrace", "-o", "t.fst"]);
+    command.args(["--", "sh", "-c", script]);
+    common::run_command(command.current_dir(dir.path())).exits(0);
+    let shown = run(dir.path(), ["show", "t.fst", "--json"]).exits(0).json();
+    let processes = shown["processes"].as_array().unwrap();
+    let of_number = processes.iter().filter(|process| process["pid"] == 501);
+    assert_eq!(of_number.count(), 3, "{processes:?}");
+    let page = run(dir.path(), ["show", "t.fst"]).exits(0).text();
+    assert!(page.contains("; 4 processes"), "{page}");
+}
+
 #[test]
 fn of_a_copy_across_the_border_the_half_inside_is_kept() {
     use std::os::unix::fs::MetadataExt;
@@ -91,6 +112,57 @@ fn of_a_copy_across_the_border_the_half_inside_is_kept() {
             assert_ne!(halves.len(), 0, "{method}: {ops}");
             assert!(!halves[0].contains("<0 ns>"), "{method}: {ops}");
         }
+    }
+}
+
+/// What Python's `shutil` does, and a write that asks to be stable: both arrive, and a replay leaves the same bytes.
+#[test]
+fn what_is_sent_into_a_file_is_written_and_a_write_keeps_its_flags() {
+    const SCRIPT: &str = "import os
+open('tree/a', 'wb').write(b'x' * 70000)
+a, b = os.open('tree/a', os.O_RDONLY), os.open('tree/b', os.O_CREAT | os.O_RDWR, 0o644)
+os.sendfile(b, a, None, 1 << 20)
+os.pwritev(b, [b'y' * 100], 10, os.RWF_DSYNC)
+os.pwritev(b, [b'y' * 100], 10, os.RWF_APPEND)";
+    if !tool("python3") {
+        return;
+    }
+    for method in METHODS {
+        let dir = temp();
+        std::fs::create_dir(dir.path().join("tree")).unwrap();
+        let args = [
+            "trace", "--method", method, "--under", "tree", "-o", "t.fst", "--",
+        ];
+        let args = args.into_iter().chain(["python3", "-c", SCRIPT]);
+        run(dir.path(), args).exits(0);
+        let ops = run(dir.path(), ["show", "t.fst", "--ops", "--json"])
+            .exits(0)
+            .text();
+        let of = |kind: &str| -> Vec<serde_json::Value> {
+            let ops = ops.lines().map(|line| serde_json::from_str(line).unwrap());
+            ops.filter(|op: &serde_json::Value| op["kind"] == kind)
+                .collect()
+        };
+        let (read, written) = (of("copy_in"), of("copy_out"));
+        assert_eq!((read.len(), written.len()), (1, 1), "{method}: {ops}");
+        assert_eq!(
+            (&read[0]["result"], &written[0]["result"]),
+            (&70_000.into(), &70_000.into())
+        );
+        let writes = of("write");
+        let flagged: Vec<_> = writes
+            .iter()
+            .map(|op| (op["flags"].clone(), op["offset_bytes"].clone()))
+            .collect();
+        let expected = [(0, 0), (2, 10), (16, 70_000)].map(|(flags, at)| (flags.into(), at.into()));
+        assert_eq!(flagged, expected, "{method}");
+        std::fs::create_dir(dir.path().join("target")).unwrap();
+        run(
+            dir.path(),
+            ["replay", "t.fst", "target", "--verify", "--keep"],
+        )
+        .exits(0);
+        std::fs::remove_dir_all(dir.path().join("tree")).unwrap();
     }
 }
 
@@ -313,14 +385,16 @@ fn a_failed_import_or_export_keeps_what_stood_there() {
     let dir = temp();
     let at = |name: &str| dir.path().join(name);
     std::fs::write(at("bad.hb"), "HBENCH? no").unwrap();
-    std::fs::write(at("old.fst"), "old").unwrap();
+    // Of fsage's own, which it would replace.
+    let old = "{\"format\":\"fsage run\"}";
+    std::fs::write(at("old.fst"), old).unwrap();
     let import = |output: &str| {
         let args = ["import", "bad.hb", "--from", "hbench", "-o", output];
         run(dir.path(), args).fails(1, &["bad.hb"])
     };
     import("old.fst");
     import("new.fst");
-    assert_eq!(std::fs::read(at("old.fst")).unwrap(), b"old");
+    assert_eq!(std::fs::read_to_string(at("old.fst")).unwrap(), old);
     std::fs::write(at("old.csv"), "old").unwrap();
     for output in ["old.csv", "new.csv"] {
         let args = ["export", "bad.hb", "--to", "csv", "-o", output];

@@ -344,6 +344,46 @@ fn a_full_stdout_is_an_error() {
     }
 }
 
+/// Runs a line with `redirection` of stdout, as a shell does it.
+fn redirected(dir: &Path, line: &[&str], redirection: &str) -> Ran {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("exec \"$0\" \"$@\" {redirection}")]);
+    command.arg(env!("CARGO_BIN_EXE_fsage")).args(line);
+    run_command(command.current_dir(dir))
+}
+
+#[test]
+fn a_closed_stdout_is_an_error_where_something_is_written_there() {
+    let dir = temp();
+    small_trace(dir.path());
+    let profile = profile("ext4");
+    let profile = profile.to_str().unwrap();
+    std::fs::write(dir.path().join("key"), [7; 32]).unwrap();
+    for line in [
+        &["show", "small.fst"][..],
+        &["show", "small.fst", "--json"],
+        &["show", "small.fst", "--ops"],
+        &["export", "small.fst", "--to", "csv", "-o", "-"],
+        &["anonymize", "small.fst", "--key-file", "key", "-o", "-"],
+        &["snapshot", "tree", "-o", "-"],
+        &["predict", "small.fst", "--on", profile],
+        &["--help"],
+    ] {
+        let ran = redirected(dir.path(), line, ">&-");
+        ran.fails(1, &["failed to write to stdout: it is closed"]);
+        // Others open the same device for reading too.
+        for given in [">/dev/null", "1<>/dev/null"] {
+            redirected(dir.path(), line, given).exits(0);
+        }
+    }
+    for line in [
+        &["export", "small.fst", "--to", "csv", "-o", "small.csv"][..],
+        &["trace", "-o", "true.fst", "--", "true"],
+    ] {
+        redirected(dir.path(), line, ">&-").exits(0);
+    }
+}
+
 #[test]
 fn the_reference_pages_can_be_written_and_checked() {
     let dir = temp();

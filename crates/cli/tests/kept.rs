@@ -17,19 +17,40 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{profile, root, run, run_command, small_trace, temp, tool};
+use fsage_format::foreign::csv::COLUMNS;
 use fsage_format::snapshot::{SnapshotEnd, SnapshotMeta, SnapshotReader, SnapshotWriter};
 use serde_json::Value;
 
 /// Makes a file system in memory, fills it but for the file that is to be replaced, and writes there.
 const ON_A_FULL_DISK: &str = r#"
 mount -t tmpfs -o size=64k,nr_inodes=16 fsage-test full
-printf former > "full/$OUT"
+printf %s "$FORMER" > "full/$OUT"
 cat /dev/zero > full/fill 2> /dev/null
 "$@"
 echo "ended with $?" >&2
 cat "full/$OUT"
 ls full >&2
 "#;
+
+/// What is asked for, and the file that it would replace.
+const ON_FULL: [(&str, &str); 10] = [
+    (
+        "o.json",
+        "run postmark:files=9,transactions=20 . -o full/o.json",
+    ),
+    (
+        "o.fst",
+        "run postmark:files=9,transactions=20 --to-trace full/o.fst",
+    ),
+    ("o.json", "replay small.fst . -o full/o.json"),
+    ("o.fss", "snapshot tree -o full/o.fss"),
+    ("o.fst", "anonymize small.fst --key-file key -o full/o.fst"),
+    ("o.fss", "anonymize tree.fss --key-file key -o full/o.fss"),
+    ("o.fst", "import s.txt --from strace -o full/o.fst"),
+    ("o.fss", "import tree.txt --from hbench -o full/o.fss"),
+    ("o.txt", "export small.fst --to csv -o full/o.txt"),
+    ("o.fst", "predict small.fst --on EXT4 --annotate full/o.fst"),
+];
 
 #[test]
 fn a_full_disk_leaves_the_former_file() {
@@ -53,25 +74,16 @@ fn a_full_disk_leaves_the_former_file() {
     )
     .exits(0);
     let ext4 = profile("ext4").display().to_string();
-    for (out, line) in [
-        (
-            "o.json",
-            "run postmark:files=9,transactions=20 . -o full/o.json",
-        ),
-        (
-            "o.fst",
-            "run postmark:files=9,transactions=20 --to-trace full/o.fst",
-        ),
-        ("o.json", "replay small.fst . -o full/o.json"),
-        ("o.fss", "snapshot tree -o full/o.fss"),
-        ("o.fst", "anonymize small.fst --key-file key -o full/o.fst"),
-        ("o.fss", "anonymize tree.fss --key-file key -o full/o.fss"),
-        ("o.fst", "import s.txt --from strace -o full/o.fst"),
-        ("o.fss", "import tree.txt --from hbench -o full/o.fss"),
-        ("o.txt", "export small.fst --to csv -o full/o.txt"),
-        ("o.fst", "predict small.fst --on EXT4 --annotate full/o.fst"),
-    ] {
+    let columns: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
+    let csv = columns.join(",");
+    for (out, line) in ON_FULL {
         let line = line.replace("EXT4", &ext4);
+        // What fsage would replace.
+        let former = if out == "o.txt" {
+            &csv
+        } else {
+            "{\"format\":\"fsage run\"}"
+        };
         let said = run_command(
             Command::new("unshare")
                 .args([
@@ -86,6 +98,7 @@ fn a_full_disk_leaves_the_former_file() {
                 .arg(env!("CARGO_BIN_EXE_fsage"))
                 .args(line.split(' '))
                 .env("OUT", out)
+                .env("FORMER", former)
                 .current_dir(dir),
         );
         let stderr = &said.stderr;
@@ -94,7 +107,7 @@ fn a_full_disk_leaves_the_former_file() {
             stderr.contains(out) && stderr.contains("No space"),
             "{line}: {stderr}"
         );
-        assert!(said.text().ends_with("former"), "{line}: {}", said.text());
+        assert!(said.text().ends_with(former), "{line}: {}", said.text());
         let left = stderr.lines().rev().take(2).collect::<Vec<_>>();
         assert_eq!(left, [out, "fill"], "{line}: something else stays");
     }

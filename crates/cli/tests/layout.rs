@@ -170,7 +170,7 @@ fn snapshots_that_are_no_course_of_days_are_refused() {
     fs::write(dir.join("bad.txt"), "3 1 20 0 32768 13-10\n").unwrap();
     run(
         dir,
-        ["import", "bad.txt", "--from", "classic", "-o", "bad.fss"],
+        ["import", "bad.txt", "--from", "classic", "-o", "not.fss"],
     )
     .fails(1, &["bad.txt", "line 1", "expected FIRST-LAST"]);
     run(

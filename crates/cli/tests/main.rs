@@ -33,6 +33,7 @@ mod predict;
 mod profile;
 mod random_traces;
 mod release;
+mod replaced;
 mod replay;
 mod run;
 mod run_trace;

@@ -296,6 +296,62 @@ impl Made {
     }
 }
 
+/// How a file that is written first is published: it has no name until it is whole.
+#[test]
+fn a_file_without_a_name_gets_one() {
+    const AT_EMPTY_PATH: u32 = 0x1000;
+    const TMPFILE: u32 = 0o20_200_002;
+    let dir = temp();
+    let dir = dir.path();
+    // Older traces have an empty name, and whatever flags the call had.
+    for (path, flags) in [("", AT_EMPTY_PATH), ("", 0x400), ("/w/file", AT_EMPTY_PATH)] {
+        let mut made = Made::new();
+        if path.is_empty() {
+            made.op(OpKind::Open, b"/w", 3).flags = TMPFILE;
+        } else {
+            made.create(b"/w/file", 3);
+        }
+        made.write(3, 0, 500, 500);
+        let fd = Some(fsage_core::Fd(3));
+        // By the descriptor alone not everybody may.
+        for (name, result) in [
+            ("/w/kept", -2),
+            ("/w/kept", 0),
+            ("/w/kept", -17),
+            ("/w/more", 0),
+        ] {
+            let path2 = made.paths.intern(name.as_bytes());
+            let op = made.op(OpKind::Link, path.as_bytes(), result);
+            (op.fd, op.path2, op.flags) = (fd, path2, flags);
+        }
+        made.op(OpKind::Close, b"", 0).fd = fd;
+        made.op(OpKind::Open, b"/w/kept", 3);
+        made.op(OpKind::Stat, b"/w/more", 0).size_bytes = Some(500);
+        made.save(&dir.join("p.fst"), true);
+        let out = dir.join("out");
+        let _ = std::fs::remove_dir_all(&out);
+        std::fs::create_dir(&out).unwrap();
+        let line = ["replay", "p.fst", "out", "--verify", "--keep", "--json"];
+        let result = run(dir, line).exits(0).json();
+        assert_eq!(result["differ"], 0, "{result}");
+        assert_eq!(result["verified"]["wrong"], 0, "{result}");
+        assert_eq!(result["skipped"]["failed_then"], 1, "{result}");
+        let kept = only_entry(&out);
+        for name in ["kept", "more"] {
+            assert_eq!(std::fs::metadata(kept.join(name)).unwrap().len(), 500);
+        }
+        // A target that cannot says so; a name of the file will do wherever there is one.
+        let told = run(dir, ["replay", "p.fst", "mem:fast"]);
+        let (code, verdict) = if path.is_empty() {
+            (3, "results differ")
+        } else {
+            (0, "every result is the trace's")
+        };
+        let told = told.exits(code).text();
+        assert!(told.contains(verdict), "{told}");
+    }
+}
+
 #[test]
 fn a_hostile_trace_stays_inside() {
     let dir = temp();

@@ -170,6 +170,38 @@ fn under_keeps_to_a_directory() {
     .fails(1, &["nowhere"]);
 }
 
+/// Shells and `tee` name files so.
+#[test]
+fn what_is_opened_by_way_of_descriptors_is_kept_and_replayed() {
+    const SCRIPT: &str = "cd in; exec 3>log; echo one >&3; echo two > /dev/fd/3; \
+        echo three | tee /dev/fd/3 /proc/self/fd/3 >/dev/null; \
+        sh -c 'echo four >> /dev/stdout' >> log2; cat /dev/stdin < log2";
+    let dir = temp();
+    let dir = dir.path();
+    for method in METHODS {
+        for name in ["in", "out"] {
+            let _ = std::fs::remove_dir_all(dir.join(name));
+            std::fs::create_dir(dir.join(name)).unwrap();
+        }
+        let args = [
+            "trace", "--method", method, "--under", "in", "-o", "t.fst", "--", "sh", "-c", SCRIPT,
+        ];
+        run(dir, args).exits(0);
+        let ops = run(dir, ["show", "t.fst", "--ops"]).exits(0).text();
+        let moved = |line: &&str| line.contains(" write(") || line.contains(" read(");
+        assert!(ops.lines().filter(moved).count() >= 6, "{method}: {ops}");
+        assert!(!ops.contains("/dev/") && !ops.contains("/proc/"), "{ops}");
+        let result = run(dir, ["replay", "t.fst", "out", "--verify", "--json"]);
+        let result = result.exits(0).json();
+        assert_eq!(result["differ"], 0, "{method}: {result}");
+        assert_eq!(result["verified"]["wrong"], 0, "{method}: {result}");
+        assert!(
+            result["skipped"]["unknown_descriptor"].is_null(),
+            "{result}"
+        );
+    }
+}
+
 #[test]
 fn a_directory_whose_name_is_no_text_is_kept_to_as_well() {
     let dir = temp();

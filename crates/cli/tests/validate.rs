@@ -132,6 +132,15 @@ fn summed_up(result: &Value, pairs: &[Value]) {
             "{field}: {found}, expected {expected}"
         );
     }
+    // The same at equal speed, which the text says first.
+    let equal = pairs.iter().map(|p| p["equal_speed"]["error"].as_f64());
+    if let Some(equal) = equal.collect::<Option<Vec<f64>>>() {
+        let errors: Vec<f64> = equal.into_iter().map(f64::abs).collect();
+        let found = result["equal_speed"]["average_error"].as_f64().unwrap();
+        assert!((found - mean(&errors)).abs() < 1e-9, "{found}: {errors:?}");
+    } else {
+        assert!(result["equal_speed"].is_null(), "{result}");
+    }
     // Both targets of a workload, by what was measured and by what was predicted with what the traced run told.
     let ranked = |of: usize| pairs[of]["ranked_ns"].as_f64().unwrap_or(predicted[of]);
     let right = [(0, 1), (2, 3)].into_iter().filter(|&(a, b)| {

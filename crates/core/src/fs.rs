@@ -202,6 +202,11 @@ pub trait FileSystem: Send + Sync {
     fn clock(&self) -> &dyn Clock;
 
     fn open(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<Handle, Errno>;
+    /// Opens a new file that has no name, in a directory, to be read and written (`O_TMPFILE`). A target may have no such
+    /// call.
+    fn open_unnamed(&self, _dir: &[u8], _mode: u32) -> Result<Handle, Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
     fn close(&self, handle: Handle) -> Result<(), Errno>;
     /// Reads at the handle's own position.
     fn read(&self, handle: Handle, buf: &mut [u8]) -> Result<usize, Errno>;
@@ -257,6 +262,10 @@ pub trait FileSystem: Send + Sync {
     fn rmdir(&self, path: &[u8]) -> Result<(), Errno>;
     fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), Errno>;
     fn link(&self, existing: &[u8], new: &[u8]) -> Result<(), Errno>;
+    /// Gives an open file a name, be it its first one. A target may have no such call.
+    fn link_open(&self, _handle: Handle, _new: &[u8]) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
     fn symlink(&self, target: &[u8], new: &[u8]) -> Result<(), Errno>;
     fn readlink(&self, path: &[u8]) -> Result<Vec<u8>, Errno>;
     fn truncate(&self, path: &[u8], size: u64) -> Result<(), Errno>;

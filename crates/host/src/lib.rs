@@ -36,6 +36,7 @@ pub mod signals;
 pub mod snapshot;
 pub mod socket;
 pub mod speed;
+pub mod stdout;
 pub mod target;
 pub mod thread;
 

@@ -15,6 +15,8 @@ pub const O_CLOEXEC: u32 = 0o2_000_000;
 pub const O_PATH: u32 = 0o10_000_000;
 pub const O_TMPFILE: u32 = 0o20_000_000;
 pub const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
+/// Of a link, in a trace: it is of the file that the operation's descriptor is open on, whatever name that has.
+pub const AT_EMPTY_PATH: u32 = 0x1000;
 pub const RENAME_NOREPLACE: u32 = 1;
 pub const RENAME_EXCHANGE: u32 = 2;
 pub const CLONE_VM: u32 = 0x100;

@@ -41,9 +41,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let stop = AtomicBool::new(false);
     let mut report = |p: fsage_profile::Progress<'_>| {
+        let left = p.left.eta_s.map(|s| format!(" ({s:.0} s left)"));
         eprintln!(
-            "{}/{} {} ({:.0} s left)",
-            p.done, p.total, p.metric, p.left.eta_s
+            "{}/{} {}{}",
+            p.done,
+            p.total,
+            p.metric,
+            left.unwrap_or_default()
         );
     };
     let profile = run(&request, &fs, environment, &mut report, &stop)?;

@@ -155,9 +155,14 @@ impl Costs {
             .set(self.standing.get().saturating_sub(entries));
     }
 
-    /// What the removal of everything that stands takes, in nanoseconds.
+    /// What the removal of everything that stands is thought to take, in nanoseconds.
+    pub(crate) fn removal_ns(&self) -> u64 {
+        (self.standing.get() as f64 * mean(&self.removed)) as u64
+    }
+
+    /// What is kept for it, in nanoseconds.
     pub(crate) fn clean_up_ns(&self) -> u64 {
-        (self.standing.get() as f64 * mean(&self.removed) * CLEAN_UP_FACTOR) as u64
+        (self.removal_ns() as f64 * CLEAN_UP_FACTOR) as u64
     }
 }
 

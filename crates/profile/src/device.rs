@@ -326,13 +326,29 @@ impl Lab<'_> {
             _ => device,
         };
         let enough = read > 0 && read as f64 >= self.asked_bytes as f64 * FETCHED_SHARE;
-        (!enough).then(|| {
-            format!(
-                "not cold: the device read {} KiB where {} KiB were asked for",
-                read / 1024,
-                self.asked_bytes / 1024
-            )
-        })
+        (!enough).then(|| not_cold(read, self.asked_bytes))
+    }
+}
+
+/// What is said where the device read no more than so much of what was asked for, which is 0 for names.
+fn not_cold(read_bytes: u64, asked_bytes: u64) -> String {
+    const CACHED: &str = "still in memory although the caches had been emptied";
+    // What fills no KiB is no 0.
+    let kib = |bytes: u64| match bytes.div_ceil(1024) {
+        1 if bytes < 1024 => format!("{bytes} bytes"),
+        kib => format!("{kib} KiB"),
+    };
+    match (read_bytes, asked_bytes) {
+        (0, 0) => format!("not cold: the device read nothing: all that was looked up was {CACHED}"),
+        (0, asked) => format!(
+            "not cold: the device read nothing of {} that were asked for: all was {CACHED}",
+            kib(asked)
+        ),
+        (read, asked) => format!(
+            "not cold: the device read only {} of {} that were asked for: the rest was {CACHED}",
+            kib(read),
+            kib(asked)
+        ),
     }
 }
 
@@ -343,6 +359,25 @@ mod tests {
     use fsage_host::{HostFs, HostOptions};
 
     use super::*;
+
+    #[test]
+    fn what_was_not_cold_is_said_without_zeros() {
+        let nothing = not_cold(0, 0);
+        assert!(
+            nothing
+                .starts_with("not cold: the device read nothing: all that was looked up was still")
+        );
+        let none = not_cold(0, 48 << 10);
+        assert!(
+            none.contains("read nothing of 48 KiB that were asked for: all was still"),
+            "{none}"
+        );
+        let some = not_cold(512, 48 << 10);
+        assert!(some.contains("read only 512 bytes of 48 KiB"), "{some}");
+        for said in [nothing, none, some] {
+            assert!(!said.contains(" 0 "), "{said}");
+        }
+    }
 
     #[test]
     fn a_rate_above_the_devices_own_is_said() {

@@ -12,7 +12,7 @@ use fsage_format::profile::{
 use crate::budget::{NO_TIME, affordable, by_value, cheapest_first, least_ns, meets_freed};
 use crate::error::{Halt, IMPOSSIBLE, ProfileError};
 use crate::lab::Lab;
-use crate::left::{Left, Rate};
+use crate::left::{Left, Rate, Then};
 use crate::neighbours;
 use crate::registry::{Procedure, procedures};
 use crate::request::ProfileRequest;
@@ -22,9 +22,10 @@ use crate::watch::{self, Watch};
 /// How far a measurement is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress<'a> {
-    /// Procedures that are done.
+    /// Steps that are done.
     pub done: usize,
-    /// Procedures there are.
+    /// Steps there are: procedures, those that are done again among them once they are known, and the removal of what was
+    /// made. As long as anything is done, one is not.
     pub total: usize,
     /// What is measured now.
     pub metric: &'a str,
@@ -166,8 +167,10 @@ fn measure(
     let all_shares: u64 = procedures().iter().map(|p| share(p)).sum();
     let usual_ns = time_ns / all_shares.max(1);
     let mut shares: u64 = taken.iter().map(|p| share(p)).sum();
-    let mut rate = Rate::new(time_ns - kept_ns);
+    let mut rate = Rate::new(shares);
     let mut found = Vec::new();
+    // What was disturbed is done again at the end.
+    let mut again_ns = 0u64;
     for (done, procedure) in taken.iter().enumerate() {
         let begun_ns = lab.clock.now_ns();
         let end_ns = make_room(lab, all_ns);
@@ -176,15 +179,24 @@ fn measure(
         let expected_ns = left_ns.min(usual_ns.saturating_mul(shares));
         let own = share(procedure);
         let own_ns = (u128::from(left_ns) * u128::from(own) / u128::from(shares.max(1))) as u64;
+        let then = Then {
+            again_ns,
+            until_ns: end_ns.saturating_sub(now),
+            removal_ns: removal_ns(lab),
+        };
         progress(Progress {
             done,
-            total: taken.len(),
+            total: taken.len() + 1,
             metric: procedure.name,
-            left: rate.left((own, shares), expected_ns, all_ns.saturating_sub(end_ns)),
+            left: rate.left((own, shares), expected_ns, then),
         });
         shares -= own;
         let disturbance = run_one(lab, procedure, own_ns, end_ns);
-        rate.done(own, lab.clock.now_ns().saturating_sub(begun_ns));
+        let took_ns = lab.clock.now_ns().saturating_sub(begun_ns);
+        rate.done(own, took_ns);
+        if !disturbance.marks.is_empty() {
+            again_ns = again_ns.saturating_add(took_ns);
+        }
         found.push((*procedure, own_ns, disturbance));
     }
     let groups = (taken.as_slice(), left_out.as_slice());
@@ -192,7 +204,16 @@ fn measure(
     finish(lab, found)
 }
 
-/// What is only done in time that is left over, and so is no step; then says that all is removed.
+/// What removing everything takes, where it has to be.
+fn removal_ns(lab: &Lab<'_>) -> u64 {
+    if lab.own_device {
+        0
+    } else {
+        lab.costs.removal_ns()
+    }
+}
+
+/// What is only done in time that is left over, a step each once it is begun; then says that all is removed.
 fn with_time_left(
     lab: &mut Lab<'_>,
     (taken, left_out): (&[&'static Procedure], &[&'static Procedure]),
@@ -200,30 +221,45 @@ fn with_time_left(
     (all_ns, share): (u64, &dyn Fn(&Procedure) -> u64),
     progress: &mut dyn FnMut(Progress<'_>),
 ) {
-    let mut more = |metric: &'static str, own_ns: u64, eta_ns: u64| {
+    let mut done = taken.len();
+    let mut more = |step: Step<'_>| {
         progress(Progress {
-            done: taken.len(),
-            total: taken.len(),
-            metric,
+            done,
+            total: done + step.more + 1,
+            metric: step.what,
             left: Left {
-                eta_s: eta_ns.max(own_ns) as f64 / 1e9,
-                own_s: own_ns as f64 / 1e9,
+                eta_s: step.eta_ns.map(|ns| ns.max(step.own_ns) as f64 / 1e9),
+                own_s: step.own_ns as f64 / 1e9,
                 ..Left::default()
             },
         });
+        done += 1;
     };
     again(lab, (taken, left_out), found, (all_ns, share), &mut more);
     repeat(lab, found, all_ns, &mut more);
-    let removal_ns = if lab.own_device {
-        0
-    } else {
-        lab.costs.clean_up_ns()
-    };
-    more("removing what was made", removal_ns, removal_ns);
+    let removal_ns = removal_ns(lab);
+    more(Step {
+        what: "removing what was made",
+        more: 0,
+        own_ns: removal_ns,
+        // A file system that goes with its target is taken down, in a time that nobody knows.
+        eta_ns: (removal_ns > 0).then_some(removal_ns),
+    });
 }
 
-/// Tells what is begun in time that is left over: its name, what it has for itself, and what is left in all.
-type More<'a> = &'a mut dyn FnMut(&'static str, u64, u64);
+/// What is begun in time that is left over.
+struct Step<'a> {
+    what: &'a str,
+    /// How many are to come, this one among them, before all is removed.
+    more: usize,
+    /// What it is thought to take.
+    own_ns: u64,
+    /// What is left in all, this among it; `None` where nobody knows.
+    eta_ns: Option<u64>,
+}
+
+/// Tells it.
+type More<'a> = &'a mut dyn FnMut(Step<'_>);
 
 /// The part of what is left that cleaning up may be thought to take, before what stands goes at once.
 const CLEANING_SHARE: f64 = 0.25;
@@ -272,8 +308,13 @@ fn again(
         if lab.stopped() || own_ns >= left_ns {
             break;
         }
-        let all_own = rest.iter().skip(at).map(|p| least_ns(share(p))).sum();
-        more(procedure.name, own_ns, left_ns.min(all_own));
+        // What it has is no more than the least with which it may begin.
+        more(Step {
+            what: procedure.name,
+            more: rest.len() - at,
+            own_ns: 0,
+            eta_ns: None,
+        });
         let disturbance = run_one(lab, procedure, own_ns, end_ns);
         found.retain(|(p, ..)| p.name != procedure.name);
         found.push((*procedure, own_ns, disturbance));
@@ -350,15 +391,24 @@ fn repeat(
         .filter(|(doubt, _)| *doubt > 0.0)
         .collect();
     doubts.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let own_ns = |place: usize| found.get(place).map_or(0, |f| f.1);
-    let mut all_own: u64 = doubts.iter().map(|&(_, place)| own_ns(place)).sum();
+    // What each took before says how long it takes again.
+    let took_ns = |lab: &Lab<'_>, name: &str| {
+        let took = lab.took_ns.iter().rev().find(|t| t.0 == name);
+        took.map_or(0, |t| t.1)
+    };
+    let name = |place: usize| found.get(place).map_or("", |f| f.0.name);
+    let mut took: Vec<u64> = doubts
+        .iter()
+        .map(|&(_, place)| took_ns(lab, name(place)))
+        .collect();
+    took.reverse();
     for (before, place) in doubts {
         let Some((procedure, own_ns, disturbance)) = found.get_mut(place) else {
             continue;
         };
         let end_ns = lab.end_ns(all_ns);
-        let left_ns = end_ns.saturating_sub(lab.clock.now_ns()).min(all_own);
-        all_own = all_own.saturating_sub(*own_ns);
+        let left_ns = end_ns.saturating_sub(lab.clock.now_ns());
+        let its_ns = took.pop().unwrap_or(0);
         let late = lab.clock.now_ns().saturating_add(*own_ns) >= end_ns;
         if lab.stopped() || late || meets_freed(lab, procedure) {
             continue;
@@ -366,7 +416,13 @@ fn repeat(
         let ids = metrics_of(procedure);
         let had = |lab: &Lab<'_>| ids.iter().filter(|&&id| lab.measurements.known(id)).count();
         let known = had(lab);
-        more(procedure.name, *own_ns, left_ns);
+        let eta_ns = took.iter().sum::<u64>().saturating_add(its_ns).min(left_ns);
+        more(Step {
+            what: &format!("{} again", procedure.name),
+            more: took.len() + 1,
+            own_ns: its_ns.min(left_ns),
+            eta_ns: Some(eta_ns.saturating_add(removal_ns(lab))),
+        });
         let old = lab.measurements.take(&ids);
         let again = run_one(lab, procedure, *own_ns, end_ns);
         if had(lab) >= known && doubt(lab, procedure, &again) < before {

@@ -142,6 +142,30 @@ fn a_stopped_measurement_keeps_what_it_has_and_cleans_up() {
 }
 
 #[test]
+fn what_is_at_work_is_not_at_its_last_step_and_nothing_is_guessed_at_its_start() {
+    let dir = in_memory();
+    let fs = open(dir.path());
+    let mut said = Vec::new();
+    let stop = AtomicBool::new(false);
+    let mut keep =
+        |p: Progress<'_>| said.push((p.done, p.total, p.metric.to_owned(), p.left.eta_s));
+    let request = request(&fs, &["CRQ", "CR"], 4);
+    run(&request, &fs, Environment::default(), &mut keep, &stop).unwrap();
+    assert!(said.iter().all(|s| s.0 < s.1), "{said:?}");
+    assert_eq!(said[0].3, None, "by the time that it is given alone");
+    let (done, total, last, _) = said.last().unwrap();
+    assert_eq!(
+        (done + 1, last.as_str()),
+        (*total, "removing what was made")
+    );
+    // No more is said to be left than the time that it may take.
+    assert!(
+        said.iter().all(|s| s.3.is_none_or(|eta_s| eta_s < 5.0)),
+        "{said:?}"
+    );
+}
+
+#[test]
 fn a_short_time_is_kept_and_goes_to_what_is_worth_most() {
     let dir = in_memory();
     let fs = open(dir.path());

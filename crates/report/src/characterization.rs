@@ -101,7 +101,7 @@ fn head(page: &mut Page, shown: &ShownTrace) {
             "{} in the file system ({}); {}",
             duration(found.latency_total_ns as f64),
             most.join(", "),
-            counted(found.processes.len() as u64, "process"),
+            number_of_processes(found),
         ));
     }
     if let Some(pauses) = &found.pauses {
@@ -130,6 +130,18 @@ fn head(page: &mut Page, shown: &ShownTrace) {
         counted(found.distinct_files, "file"),
         counted(found.distinct_directories, "directory"),
     ));
+}
+
+/// Those beyond a limit are not told apart.
+fn number_of_processes(found: &Characterization) -> String {
+    let least = match found.processes_other_operations {
+        0 => "",
+        _ => "at least ",
+    };
+    format!(
+        "{least}{}",
+        counted(found.processes.len() as u64, "process")
+    )
 }
 
 /// How an aging workload was made; none for any other trace.
@@ -253,20 +265,28 @@ fn named(shown: &ShownTrace) -> Vec<(String, &ProcessStats)> {
         .collect();
     // Where calls outside of some directories were left out, a child's program may be unknown.
     let inherits = shown.meta.under.is_empty() || !programs.is_empty();
-    let name = |pid: u32| {
+    let several = found.shared_numbers();
+    let name = |process: &ProcessStats| {
+        let pid = process.pid;
+        if let Some(name) = &process.name {
+            return format!("{name} ({pid})");
+        }
         let mut at = pid;
+        let mut parent = process.parent_pid;
         for _ in 0..64 {
-            if let Some(name) = own.get(&at) {
+            // What is known of a number alone may be another process's.
+            let is_its = at != pid || !several.contains(&pid);
+            if let Some(name) = own.get(&at).filter(|_| is_its) {
                 return format!("{name} ({pid})");
             }
-            match parents.get(&at).filter(|_| inherits) {
-                Some(&parent) => at = parent,
-                None => break,
-            }
+            let Some(next) = parent.filter(|_| inherits) else {
+                break;
+            };
+            (at, parent) = (next, parents.get(&next).copied());
         }
         pid.to_string()
     };
-    found.processes.iter().map(|p| (name(p.pid), p)).collect()
+    found.processes.iter().map(|p| (name(p), p)).collect()
 }
 
 /// The program of a process, or of the process that began it.

@@ -1,11 +1,15 @@
 //! Tables 4.7 to 4.9 of Smith 2001 and what stands beside them.
 
 mod causes;
+mod speed;
+
+pub use speed::average;
 
 use fsage_format::result::validation::{
     FailedStep, Figures, Judgement, NamedError, NotPredicted, Pair, PairKind, Validation,
 };
 
+use self::speed::{OVERVIEW, Speed, elapsed_of, equal_of, error_of, headline};
 use crate::environment::virtual_among;
 use crate::labels::Labels;
 use crate::page::Page;
@@ -39,6 +43,9 @@ pub fn text(result: &Validation, details: bool, width: u16) -> String {
     }
     if !result.pairs.is_empty() || !result.not_predicted.is_empty() {
         page.blank();
+        if details && result.judgement.equal_speed.is_some() {
+            page.say(OVERVIEW);
+        }
         page.table(&overview(result, details, width));
         if result.pairs.len() > ROWS && !details {
             page.say(format!(
@@ -91,7 +98,11 @@ fn finding(page: &mut Page, result: &Validation) {
         .pairs
         .iter()
         .filter(|p| p.measured_ns > 0.0)
-        .max_by(|a, b| error_of(a).abs().total_cmp(&error_of(b).abs()));
+        .max_by(|a, b| {
+            error_of(result, a)
+                .abs()
+                .total_cmp(&error_of(result, b).abs())
+        });
     let Some(worst) = worst else {
         page.say(if result.not_predicted.is_empty() {
             "nothing was measured and predicted: nothing to say"
@@ -127,7 +138,7 @@ fn finding(page: &mut Page, result: &Validation) {
         "worst: {} on {}, {}{variation}",
         worst.workload,
         worst.target,
-        signed_percent(error_of(worst)),
+        signed_percent(error_of(result, worst)),
     ));
     if of.ranks_total > 0 {
         let apart = match of.ranks_apart_total {
@@ -151,16 +162,6 @@ fn finding(page: &mut Page, result: &Validation) {
 /// A share, where there is something that it is of.
 pub fn known(share: Option<f64>) -> String {
     share.map_or_else(|| "unknown".to_owned(), percent)
-}
-
-/// What is said first: at equal speed of the machine where that is known.
-fn headline(judgement: &Judgement) -> &Judgement {
-    judgement.equal_speed.as_deref().unwrap_or(judgement)
-}
-
-/// A pair's error, as the headline has it.
-fn error_of(pair: &Pair) -> f64 {
-    pair.equal_speed.as_ref().map_or(pair.error, |e| e.error)
 }
 
 fn overview(result: &Validation, details: bool, width: u16) -> TextTable {
@@ -188,14 +189,14 @@ fn overview(result: &Validation, details: bool, width: u16) -> TextTable {
     ]);
     let most = if details { usize::MAX } else { ROWS };
     for pair in result.pairs.iter().take(most) {
-        let its = pair.equal_speed.as_ref();
+        let its = equal_of(result, pair);
         let elapsed_error = its.map_or(pair.elapsed_error, |e| e.elapsed_error);
         let mut row = vec![
             pair.workload.clone(),
             pair.target.clone(),
             duration(pair.measured_ns),
             duration(its.map_or(pair.predicted_ns, |e| e.predicted_ns)),
-            signed_percent(error_of(pair)),
+            signed_percent(error_of(result, pair)),
         ];
         row.extend(equal.then(|| signed_percent(pair.error)));
         row.extend([
@@ -224,22 +225,33 @@ fn overview(result: &Validation, details: bool, width: u16) -> TextTable {
     table
 }
 
-/// Everything else.
+/// Everything else: the tables of the thesis are of predictions as they were.
 fn all(page: &mut Page, result: &Validation, width: u16) {
+    let raw = Speed::AsItWas.label(result);
     if !result.pairs.is_empty() {
-        page.title(
-            "Predicted and measured time in the file system, with intervals (Smith 2001, Table 4.7)",
-        );
+        page.title(format!(
+            "Predicted and measured time in the file system, with intervals (Smith 2001, Table 4.7){raw}",
+        ));
         page.append(&pairs(result, width));
-        page.title("Average error by target (Table 4.8) and by workload (Table 4.9)");
-        page.append(&errors(result, width));
+        let by = "Average error by target (Table 4.8) and by workload (Table 4.9)";
+        if let Some(equal) = &result.judgement.equal_speed {
+            page.title(format!("{by}{}", Speed::Equal.label(result)));
+            page.append(&errors(equal, width));
+        }
+        page.title(format!("{by}{raw}"));
+        page.append(&errors(&result.judgement, width));
     }
-    if result.pairs.iter().any(|p| p.elapsed_error.is_some()) {
-        page.title("Predicted and measured elapsed time");
-        page.append(&elapsed(result, width));
+    for speed in [Speed::Equal, Speed::AsItWas] {
+        let only = speed == Speed::AsItWas || result.judgement.equal_speed.is_some();
+        let any = |p: &Pair| elapsed_of(p, speed).is_some();
+        if only && result.pairs.iter().any(any) {
+            let label = speed.label(result);
+            page.title(format!("Predicted and measured elapsed time{label}"));
+            page.append(&elapsed(result, speed, width));
+        }
     }
     if !result.judgement.causes.is_empty() {
-        causes::add(page, &result.judgement, width);
+        causes::add(page, &result.judgement, raw, width);
     }
     page.blank();
     summary(page, result);
@@ -312,7 +324,7 @@ pub fn failure(failed: &FailedStep) -> String {
     format!("{what} {}: {}", failed.target, failed.error)
 }
 
-fn elapsed(result: &Validation, width: u16) -> String {
+fn elapsed(result: &Validation, speed: Speed, width: u16) -> String {
     let mut table = TextTable::new(
         &[
             ("workload", Align::Left),
@@ -325,7 +337,7 @@ fn elapsed(result: &Validation, width: u16) -> String {
     );
     let mut last = "";
     for pair in &result.pairs {
-        let Some(error) = pair.elapsed_error else {
+        let Some((predicted_ns, error)) = elapsed_of(pair, speed) else {
             continue;
         };
         let same = pair.workload == last;
@@ -334,7 +346,7 @@ fn elapsed(result: &Validation, width: u16) -> String {
             if same { "" } else { last }.to_string(),
             pair.target.clone(),
             duration(pair.measured_elapsed_ns),
-            duration(pair.predicted_elapsed_ns),
+            duration(predicted_ns),
             signed_percent(error),
         ]);
     }
@@ -342,18 +354,23 @@ fn elapsed(result: &Validation, width: u16) -> String {
 }
 
 fn with_interval(pair: &Pair) -> String {
-    let (low, high) = pair.predicted_interval_ns;
-    units::with_ends(pair.predicted_ns, Some(low), Some(high), "ns")
+    of_usable(pair.predicted_ns, pair.predicted_interval_ns, true)
 }
 
 fn measured(pair: &Pair) -> String {
-    let (low, high) = pair.measured_interval_ns.unzip();
-    units::with_ends(pair.measured_ns, low, high, "ns")
+    let several = pair.measured_runs_ns.len() > 1;
+    of_usable(pair.measured_ns, pair.measured_interval_ns, several)
+}
+
+/// A time with its interval. Where there `is` one that is not told it is of no use.
+fn of_usable(ns: f64, interval_ns: Option<(f64, f64)>, is: bool) -> String {
+    let nothing = is.then_some((0.0, f64::INFINITY));
+    let (low, high) = interval_ns.or(nothing).unzip();
+    units::with_ends(ns, low, high, "ns")
 }
 
 /// A row for each target and workload, a column for each group and one for all.
-fn errors(result: &Validation, width: u16) -> String {
-    let judged = &result.judgement;
+fn errors(judged: &Judgement, width: u16) -> String {
     let mut columns = vec![("of", Align::Left), ("average error", Align::Right)];
     columns.extend(
         judged
@@ -386,10 +403,10 @@ fn errors(result: &Validation, width: u16) -> String {
 /// Two points always lie on a line: of fewer pairs than these no correlation is told, whatever a result says.
 const LEAST_CORRELATED: usize = 3;
 
-/// Figures of so many pairs.
-fn figures(of: &Figures, pairs: usize) -> String {
+/// Figures of so many pairs, of the prediction that `label` says.
+fn figures(of: &Figures, label: &str, pairs: usize) -> String {
     let mut out = format!(
-        "error: average {}, median {}, RMS {} of the measured latency",
+        "error{label}: average {}, median {}, RMS {} of the measured latency",
         known(of.average_error),
         known(of.median_error),
         known(of.rms_error)
@@ -407,7 +424,7 @@ fn figures(of: &Figures, pairs: usize) -> String {
         return out;
     }
     out.push_str(&format!(
-        "\nranks: {} of {} of targets in the right order",
+        "\nranks{label}: {} of {} of targets in the right order",
         count(of.ranks_right.into()),
         units::counted(of.ranks_total.into(), "pair")
     ));
@@ -424,8 +441,15 @@ fn figures(of: &Figures, pairs: usize) -> String {
 
 fn summary(page: &mut Page, result: &Validation) {
     let judged = &result.judgement;
+    let raw = Speed::AsItWas.label(result);
     if !result.pairs.is_empty() {
-        for line in figures(&judged.figures, result.pairs.len()).lines() {
+        if let Some(equal) = &judged.equal_speed {
+            let label = Speed::Equal.label(result);
+            for line in figures(&equal.figures, label, result.pairs.len()).lines() {
+                page.say(line);
+            }
+        }
+        for line in figures(&judged.figures, raw, result.pairs.len()).lines() {
             page.say(line);
         }
     }
@@ -438,7 +462,7 @@ fn summary(page: &mut Page, result: &Validation) {
         if pairs == 0 {
             continue;
         }
-        for (index, line) in figures(&group.figures, pairs).lines().enumerate() {
+        for (index, line) in figures(&group.figures, raw, pairs).lines().enumerate() {
             if index == 0 {
                 page.say(format!("within {}: {line}", group.name));
             } else {
@@ -458,7 +482,7 @@ fn summary(page: &mut Page, result: &Validation) {
             ", within their variation or 15 %"
         };
         page.item(format!(
-            "wrong: {}: {} was measured to take {:.2} times as long as {}{within}",
+            "wrong{raw}: {}: {} was measured to take {:.2} times as long as {}{within}",
             wrong.workload, wrong.slower, wrong.measured_ratio, wrong.faster,
         ));
     }
@@ -536,6 +560,8 @@ fn difference(kind: &PairKind) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use fsage_format::result::validation::EqualSpeed;
+
     use super::*;
 
     fn kind(kind: &str, measured_ns: f64, predicted_ns: f64) -> PairKind {
@@ -563,7 +589,7 @@ mod tests {
             measured_interval_ns: Some((measured_ns * 0.2, measured_ns * 9.0)),
             measured_variation: Some(0.4),
             predicted_ns,
-            predicted_interval_ns: (predicted_ns * 0.9, predicted_ns * 1.1),
+            predicted_interval_ns: Some((predicted_ns * 0.9, predicted_ns * 1.1)),
             error: predicted_ns / measured_ns - 1.0,
             measured_elapsed_ns: 2.0 * measured_ns,
             predicted_elapsed_ns: 2.0 * predicted_ns,
@@ -590,8 +616,8 @@ mod tests {
             correlation: Some(1.0),
             ..Figures::default()
         };
-        assert!(!figures(&of, 2).contains("correlation"));
-        assert!(figures(&of, 3).contains("correlation 1.000"));
+        assert!(!figures(&of, "", 2).contains("correlation"));
+        assert!(figures(&of, "", 3).contains("correlation 1.000"));
     }
 
     #[test]
@@ -633,6 +659,85 @@ mod tests {
             disturbed: Vec::new(),
             notes: vec!["a note that goes on\x1b[1m".repeat(20); 9],
         }
+    }
+
+    /// One pair, off by 200 % as it was and by 10 % at equal speed.
+    fn of_two_speeds() -> Validation {
+        let mut only = pair("xfs", vec![kind("read", 1e9, 3e9)]);
+        only.equal_speed = Some(EqualSpeed {
+            reference_ns: 100,
+            profile_reference_ns: 300,
+            predicted_ns: 1.1e9,
+            error: 0.1,
+            predicted_elapsed_ns: 2.2e9,
+            elapsed_error: Some(0.1),
+        });
+        let judged = |error| Judgement {
+            by_target: vec![NamedError {
+                name: "xfs".into(),
+                average_error: error,
+            }],
+            figures: Figures {
+                average_error: Some(error),
+                ..Figures::default()
+            },
+            ..Judgement::default()
+        };
+        Validation {
+            pairs: vec![only],
+            judgement: Judgement {
+                equal_speed: Some(Box::new(judged(0.1))),
+                ..judged(2.0)
+            },
+            ..nothing()
+        }
+    }
+
+    #[test]
+    fn every_table_says_of_which_speed_it_is() {
+        let mut result = of_two_speeds();
+        let said = text(&result, true, 200);
+        let mut tables = 0;
+        for part in said.split("\n\n").filter(|p| p.contains('─')) {
+            let (heading, rest) = part.split_once('\n').unwrap();
+            let raw = rest.contains("200.0 %");
+            let first = heading == OVERVIEW;
+            assert_eq!(heading.ends_with(", as it was"), raw && !first, "{part}");
+            let equal = first || heading.ends_with(", at equal speed");
+            assert_eq!(
+                equal,
+                rest.contains(" 10.0 %") || rest.contains("+10.0 %"),
+                "{part}"
+            );
+            tables += 1;
+        }
+        assert_eq!(tables, 6, "{said}");
+        assert!(
+            said.contains("error, at equal speed: average 10.0 %"),
+            "{said}"
+        );
+        assert!(said.contains("error, as it was: average 200.0 %"), "{said}");
+        // Where one pair's speed is unknown all of it is as it was, and no label is needed.
+        result.judgement.equal_speed = None;
+        let said = text(&result, true, 200);
+        assert!(
+            !said.contains("10.0 %") && said.contains("worst: PostMark on xfs, +200.0 %"),
+            "{said}"
+        );
+        assert!(
+            !said.contains("as it was") && !said.contains("equal speed"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn an_interval_that_is_not_told_is_of_no_use_unless_one_run_has_none() {
+        let mut result = of_two_speeds();
+        result.pairs[0].measured_interval_ns = None;
+        result.pairs[0].measured_runs_ns = vec![1_000_000_000];
+        assert!(!text(&result, true, 200).contains("unusable"));
+        result.pairs[0].measured_runs_ns = vec![1, 1_999_999_999];
+        assert!(text(&result, true, 200).contains("1 s (unusable)"));
     }
 
     #[test]

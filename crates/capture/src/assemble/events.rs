@@ -1,6 +1,7 @@
 //! Events that are no system calls: processes, page faults, io_uring.
 
 use fsage_core::{Fd, Op, OpFlags, OpKind, Outcome, Pid, Tid};
+use fsage_namespace::flags::O_NOFOLLOW;
 
 use super::Assembler;
 use crate::raw::{RawEvent, RawFile, uring};
@@ -148,8 +149,10 @@ impl Assembler {
     fn request(&mut self, mut op: Op, request: &Request) {
         self.wanted = self.filter.takes_all();
         op.kind = match request.opcode {
-            uring::READ | uring::READV | uring::READ_FIXED => OpKind::Read,
-            uring::WRITE | uring::WRITEV | uring::WRITE_FIXED => OpKind::Write,
+            uring::READ | uring::READV | uring::READ_FIXED | uring::READV_FIXED => OpKind::Read,
+            uring::WRITE | uring::WRITEV | uring::WRITE_FIXED | uring::WRITEV_FIXED => {
+                OpKind::Write
+            }
             uring::FSYNC if request.flags & FSYNC_DATASYNC != 0 => OpKind::Fdatasync,
             uring::FSYNC => OpKind::Fsync,
             uring::OPENAT | uring::OPENAT2 => OpKind::Open,
@@ -168,12 +171,7 @@ impl Assembler {
         }
         match (request.fd, &request.file) {
             (Some(fd), file) => self.set_descriptor(&mut op, fd, file.as_ref()),
-            // Its file may have been registered and closed: the file alone tells which it is.
-            (None, Some(file)) => {
-                self.set_file(&mut op, file);
-                // It was looked at when the request was done, and may have grown by it.
-                op.size_bytes = op.size_bytes.filter(|_| op.kind != OpKind::Write);
-            }
+            (None, Some(file)) => self.set_registered(&mut op, file),
             (None, None) => {}
         }
         if let Some(id) = op.file {
@@ -185,11 +183,29 @@ impl Assembler {
         self.emit(op);
     }
 
+    /// The file of a request to what was registered with its ring: its descriptor may have been closed, so the file
+    /// alone tells which it is.
+    pub(super) fn set_registered(&mut self, op: &mut Op, file: &RawFile) {
+        self.set_file(op, file);
+        if let Some(id) = op.file {
+            self.wanted |= self.wants_file(id);
+        }
+        // It was looked at when the request was done, and may have another size by it.
+        op.size_bytes = op.size_bytes.filter(|_| !resizes(op.kind));
+    }
+
     fn open_request(&mut self, mut op: Op, request: &Request) {
         op.flags = request.flags;
-        let dir = request.offset as i32;
+        let mut dir = request.offset as i32;
         let mut absolute = None;
         if let Some(path) = &request.path {
+            let follows = op.flags & O_NOFOLLOW == 0;
+            let found = request.file.as_ref().filter(|_| op.result.is_ok());
+            let own = self.through_descriptor(&op, Some(dir), path, follows, found);
+            if own.is_some() {
+                dir = libc::AT_FDCWD;
+            }
+            let path = own.as_ref().unwrap_or(path);
             op.path = self.paths.intern(path);
             let resolved = self.resolve(op.pid, Some(dir), path);
             op.dir = resolved.directory.and_then(|dir| self.paths.intern(&dir));
@@ -206,8 +222,15 @@ impl Assembler {
     }
 }
 
+fn resizes(kind: OpKind) -> bool {
+    matches!(kind, OpKind::Write | OpKind::Fallocate | OpKind::Ftruncate)
+}
+
 fn place_request(op: &mut Op, request: &Request) {
-    let vector = matches!(request.opcode, uring::READV | uring::WRITEV);
+    let vector = matches!(
+        request.opcode,
+        uring::READV | uring::WRITEV | uring::READV_FIXED | uring::WRITEV_FIXED
+    );
     // Of a vector only the number of buffers is known, so what was moved stands for it.
     op.length = if vector {
         op.result.value()

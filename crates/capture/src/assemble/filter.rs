@@ -2,18 +2,21 @@
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use fsage_core::DevId;
-use fsage_namespace::path::is_beneath;
+use fsage_namespace::path::{PATH_BYTES, is_beneath};
 use rustc_hash::FxHashMap;
+use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 
 use crate::CaptureError;
 
-/// Names remembered of each sort; past that all are forgotten.
+/// Names remembered of each sort, and their bytes; past that all are forgotten.
 const REMEMBERED: usize = 1 << 16;
+const REMEMBERED_BYTES: usize = 16 << 20;
 
 /// Files below some directories; everything if there are none.
 ///
@@ -24,9 +27,9 @@ pub(super) struct Filter {
     /// Without symbolic links.
     directories: Vec<Vec<u8>>,
     /// Directories as programs name them, and whether names in them are wanted.
-    seen: RefCell<FxHashMap<Box<[u8]>, bool>>,
+    seen: Remembered,
     /// Files as programs name them, and whether what they lead to is wanted.
-    targets: RefCell<FxHashMap<Box<[u8]>, bool>>,
+    targets: Remembered,
     /// Devices that are mounted on one of the directories: all that is on them is below it.
     devices: Vec<DevId>,
 }
@@ -60,7 +63,7 @@ impl Filter {
         }
         let split = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
         let (dir, _) = path.split_at(split);
-        remembered(&self.seen, dir, || self.takes_resolved(&resolved(dir)))
+        self.seen.find(dir, || self.takes_resolved(&resolved(dir)))
             || self.directories.iter().any(|directory| path == directory)
     }
 
@@ -70,10 +73,8 @@ impl Filter {
         let own = is_beneath(path, b"/proc") || is_beneath(path, b"/dev");
         !self.takes_all()
             && !own
-            && remembered(&self.targets, path, || {
-                Path::new(OsStr::from_bytes(path))
-                    .canonicalize()
-                    .is_ok_and(|path| self.takes_resolved(path.as_os_str().as_bytes()))
+            && self.targets.find(path, || {
+                led_to(path).is_some_and(|path| self.takes_resolved(&path))
             })
     }
 
@@ -85,8 +86,8 @@ impl Filter {
 
     /// A symbolic link was made, moved or removed: names may lead elsewhere.
     pub(super) fn links_changed(&self) {
-        self.seen.borrow_mut().clear();
-        self.targets.borrow_mut().clear();
+        self.seen.forget();
+        self.targets.forget();
     }
 
     pub(super) fn takes_device(&self, dev: DevId) -> bool {
@@ -94,34 +95,92 @@ impl Filter {
     }
 }
 
-/// What `find` found for this name before, or finds now.
-fn remembered(
-    names: &RefCell<FxHashMap<Box<[u8]>, bool>>,
-    name: &[u8],
-    find: impl FnOnce() -> bool,
-) -> bool {
-    if let Some(&known) = names.borrow().get(name) {
-        return known;
+/// What was found for names before.
+#[derive(Debug, Default)]
+struct Remembered(RefCell<Names>);
+
+#[derive(Debug, Default)]
+struct Names {
+    found: FxHashMap<Box<[u8]>, bool>,
+    bytes: usize,
+}
+
+impl Remembered {
+    /// What `find` found for this name before, or finds now.
+    fn find(&self, name: &[u8], find: impl FnOnce() -> bool) -> bool {
+        if let Some(&known) = self.0.borrow().found.get(name) {
+            return known;
+        }
+        let found = find();
+        let mut names = self.0.borrow_mut();
+        if names.found.len() >= REMEMBERED || names.bytes >= REMEMBERED_BYTES {
+            *names = Names::default();
+        }
+        names.bytes += name.len();
+        names.found.insert(name.into(), found);
+        found
     }
-    let found = find();
-    let mut names = names.borrow_mut();
-    if names.len() >= REMEMBERED {
-        names.clear();
+
+    fn forget(&self) {
+        *self.0.borrow_mut() = Names::default();
     }
-    names.insert(name.into(), found);
-    found
 }
 
 /// An absolute directory without symbolic links; what of it is not there (any more) stays as it is.
+///
+/// What lies above a directory that is there is there too, so that of a name of n parts log n are looked at:
+/// programs nest directories by thousands.
 fn resolved(dir: &[u8]) -> Vec<u8> {
-    let path = Path::new(OsStr::from_bytes(dir));
-    for there in path.ancestors() {
-        if let Ok(known) = there.canonicalize() {
-            let rest = path.strip_prefix(there).unwrap_or(Path::new(""));
-            return known.join(rest).as_os_str().as_bytes().to_vec();
+    if let Some(known) = led_to(dir) {
+        return known;
+    }
+    // Where a part of it ends; a longer one cannot be asked for.
+    let ends: Vec<usize> = dir
+        .iter()
+        .enumerate()
+        .take(PATH_BYTES)
+        .filter(|&(at, &byte)| byte == b'/' && at > 0)
+        .map(|(at, _)| at)
+        .collect();
+    let part = |end: usize| dir.get(..end).unwrap_or_default();
+    let mut deepest = None;
+    // Those before `low` lead somewhere, those from `high` on nowhere. Most often little of it is gone.
+    let (mut low, mut high, mut back) = (0, ends.len(), 1);
+    while low < high {
+        let at = match deepest {
+            None => high.saturating_sub(back),
+            Some(_) => usize::midpoint(low, high),
+        };
+        let end = ends.get(at).copied().unwrap_or(0);
+        if let Some(known) = led_to(part(end)) {
+            deepest = Some((known, end));
+            low = at + 1;
+        } else {
+            high = at;
+            back *= 2;
         }
     }
-    dir.to_vec()
+    match deepest {
+        Some((known, end)) => {
+            let known = known.strip_suffix(b"/").unwrap_or(&known);
+            [known, dir.get(end..).unwrap_or_default()].concat()
+        }
+        None => dir.to_vec(),
+    }
+}
+
+/// The name without symbolic links of what an absolute path leads to, as the kernel tells it of an open file: two
+/// calls, however deep that lies. `None` if nothing is there, or where it lies too deep to be named.
+fn led_to(path: &[u8]) -> Option<Vec<u8>> {
+    if path.len() >= PATH_BYTES {
+        return None;
+    }
+    let path: &[u8] = if path.is_empty() { b"/" } else { path };
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let file = openat(CWD, OsStr::from_bytes(path), flags, Mode::empty()).ok()?;
+    let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let name = readlinkat(CWD, link, Vec::new()).ok()?.into_bytes();
+    Some(name).filter(|name| name.first() == Some(&b'/'))
 }
 
 #[cfg(test)]
@@ -163,5 +222,50 @@ mod tests {
         symlink("other", dir.path().join("later")).unwrap();
         filter.links_changed();
         assert!(!filter.takes_path(&at("later/x")));
+    }
+
+    /// By resolving every part of every name this takes an hour.
+    #[test]
+    fn directories_are_nested_by_thousands() {
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let dir = dir.unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for name in ["tree", "other"] {
+            std::fs::create_dir(root.join(name)).unwrap();
+        }
+        symlink("../other", root.join("tree/out")).unwrap();
+        symlink("tree", root.join("in")).unwrap();
+        let filter = Filter::new(&[root.join("tree")]).unwrap();
+        let mut deepest = openat(CWD, root.join("tree"), OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let mut names = ["tree", "in", "other", "tree/out"]
+            .map(|name| root.join(name).as_os_str().as_bytes().to_vec());
+        for depth in 0..4000 {
+            rustix::fs::mkdirat(&deepest, "d", Mode::RWXU).unwrap();
+            deepest = openat(&deepest, "d", OFlags::DIRECTORY, Mode::empty()).unwrap();
+            for (name, wanted) in names.iter_mut().zip([true, true, false, false]) {
+                name.extend_from_slice(b"/d");
+                assert_eq!(filter.takes_path(name), wanted, "{depth}");
+                // Of what lies deeper nobody tells the whole name.
+                let target = led_to(name).map(|path| filter.takes_resolved(&path));
+                assert!(depth > 1500 || target == wanted.then_some(true));
+            }
+            // As when a program makes a link in each.
+            filter.links_changed();
+        }
+        // What is gone is known by what it lay in.
+        rustix::fs::renameat(CWD, root.join("tree/d"), CWD, root.join("other/e")).unwrap();
+        for (name, wanted) in names.iter().zip([true, true, false, false]) {
+            assert_eq!(filter.takes_path(name), wanted);
+        }
+        assert!(!filter.takes_path(root.join("other/e/d/f").as_os_str().as_bytes()));
+        // Deeper than what removes the directory goes by itself.
+        let mut top = openat(CWD, root.join("other/e"), OFlags::DIRECTORY, Mode::empty()).unwrap();
+        drop(deepest);
+        while let Ok(next) = openat(&top, "d", OFlags::DIRECTORY, Mode::empty()) {
+            rustix::fs::renameat(&top, "d", CWD, root.join("other/next")).unwrap();
+            std::fs::remove_dir(root.join("other/e")).unwrap();
+            std::fs::rename(root.join("other/next"), root.join("other/e")).unwrap();
+            top = next;
+        }
     }
 }

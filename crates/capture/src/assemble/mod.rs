@@ -15,6 +15,7 @@ mod names;
 mod order;
 mod paths;
 mod process;
+mod reached;
 mod root;
 mod waits;
 
@@ -254,13 +255,19 @@ impl Assembler {
         if call.path_truncated {
             op.record |= OpFlags::PATH_TRUNCATED;
         }
+        if call.request {
+            op.record |= OpFlags::URING;
+        }
         op
     }
 
     /// An operation on the descriptor `fd`, whose file is `file`.
     fn begin_fd(&mut self, kind: OpKind, call: &RawCall, fd: u64, file: Option<&RawFile>) -> Op {
         let mut op = self.begin(kind, call);
-        self.set_descriptor(&mut op, fd as i32, file);
+        match file {
+            Some(file) if call.request && fd == u64::MAX => self.set_registered(&mut op, file),
+            _ => self.set_descriptor(&mut op, fd as i32, file),
+        }
         op
     }
 

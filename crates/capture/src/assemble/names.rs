@@ -19,6 +19,8 @@ pub(super) struct Names {
     files: FxHashMap<Box<[u8]>, Known>,
     /// Directories that were made under these names, not seen since.
     made: FxHashSet<Box<[u8]>>,
+    /// The name that a file was given last, by a rename or link.
+    given: FxHashMap<(u64, u64), Box<[u8]>>,
     /// Names that are symbolic links themselves, and the link's own identity.
     links: FxHashMap<Box<[u8]>, Option<FileId>>,
 }
@@ -54,6 +56,20 @@ impl Names {
         self.files.insert(path.into(), new);
     }
 
+    /// The name that a file was given last by a rename or link, if it still has it.
+    pub(super) fn given(&self, id: FileId) -> Option<&[u8]> {
+        let name = self.given.get(&(id.dev.0, id.ino))?;
+        let has_it = self.find(name)?;
+        ((has_it.dev, has_it.ino) == (id.dev, id.ino)).then_some(name)
+    }
+
+    pub(super) fn give(&mut self, id: FileId, name: &[u8]) {
+        if self.given.len() >= NAMES_LIMIT {
+            self.given.clear();
+        }
+        self.given.insert((id.dev.0, id.ino), name.into());
+    }
+
     pub(super) fn made_directory(&mut self, path: &[u8]) {
         if self.made.len() >= NAMES_LIMIT {
             self.made.clear();
@@ -82,6 +98,7 @@ impl Names {
         self.remove(to);
         if let Some(known) = file {
             self.set(to, known.id, known.is_dir);
+            self.give(known.id, to);
         }
         if let Some(id) = link {
             self.set_link(to, id);

@@ -1,7 +1,7 @@
 //! Calls that are given names.
 
 use fsage_core::{Fd, FileId, Op, OpFlags, OpKind};
-use fsage_namespace::flags::O_CLOEXEC;
+use fsage_namespace::flags::{O_CLOEXEC, O_CREAT, O_EXCL, O_NOFOLLOW};
 
 use super::Assembler;
 use super::process::Open;
@@ -9,9 +9,8 @@ use crate::raw::RawCall;
 
 /// Files remembered as wanted; past that all are forgotten.
 const WANTED_LIMIT: usize = 1 << 20;
-const AT_EMPTY_PATH: u64 = 0x1000;
 const AT_SYMLINK_NOFOLLOW: u32 = libc::AT_SYMLINK_NOFOLLOW as u32;
-const SYS_FCHMODAT2: libc::c_long = 452;
+pub(super) const SYS_FCHMODAT2: libc::c_long = 452;
 /// `__O_TMPFILE`: the path names the directory, the file has no name.
 const O_TMPFILE_BIT: u32 = 0o20_000_000;
 
@@ -30,7 +29,7 @@ struct Shape {
 impl Assembler {
     /// Whether the call was one of these.
     pub(super) fn path_call(&mut self, nr: libc::c_long, call: &RawCall) -> bool {
-        if self.is_nameless(nr, call) {
+        if self.is_nameless(nr, call) || self.links_descriptor(nr, call) {
             return true;
         }
         let found = changing(nr, call)
@@ -42,8 +41,9 @@ impl Assembler {
         let mut op = self.begin(kind, call);
         op.flags = shape.flags as u32;
         (op.offset, op.length) = (shape.offset, shape.length);
-        let one = self.name(&mut op, call, shape.dir, false);
-        let two = self.name(&mut op, call, shape.dir2, true);
+        let follows = !shape.entry && !creates_at_link(&op);
+        let one = self.name(&mut op, call, shape.dir, false, follows);
+        let two = self.name(&mut op, call, shape.dir2, true, false);
         self.identify_name(&mut op, call, shape.entry, one.as_deref());
         if let Some(path) = one.as_deref().filter(|_| !shape.entry && op.result.is_ok()) {
             self.wanted = self.wanted || self.filter.takes_target(path);
@@ -55,35 +55,14 @@ impl Assembler {
         true
     }
 
-    /// Calls that take a path but were given none: they act on the descriptor.
-    fn is_nameless(&mut self, nr: libc::c_long, call: &RawCall) -> bool {
-        let flags = match nr {
-            libc::SYS_newfstatat => call.args[3],
-            libc::SYS_statx => call.args[2],
-            libc::SYS_utimensat => AT_EMPTY_PATH,
-            _ => return false,
-        };
-        let none = call.args[1] == 0 || call.path.as_ref().is_some_and(Vec::is_empty);
-        if !none || flags & AT_EMPTY_PATH == 0 {
-            return false;
-        }
-        let kind = if nr == libc::SYS_utimensat {
-            OpKind::Futimens
-        } else {
-            OpKind::Fstat
-        };
-        let op = self.begin_fd(kind, call, call.args[0], call.file.as_ref());
-        self.emit(op);
-        true
-    }
-
-    /// Fills in a path argument and its directory; returns its absolute path.
-    fn name(
+    /// Fills in a path argument and its directory; returns its absolute path. `follows`: a symbolic link at its end is.
+    pub(super) fn name(
         &mut self,
         op: &mut Op,
         call: &RawCall,
-        dir: Option<i32>,
+        mut dir: Option<i32>,
         second: bool,
+        follows: bool,
     ) -> Option<Vec<u8>> {
         let given = if second {
             call.path2.as_ref()
@@ -93,8 +72,15 @@ impl Assembler {
         if call.path_unreadable && given.is_none() && !second {
             op.record |= OpFlags::PATH_UNREADABLE;
         }
-        let given = given?;
+        let mut given = given?;
         let is_name = !second || matches!(op.kind, OpKind::Rename | OpKind::Link);
+        let found = call.file.as_ref().filter(|_| reports_file(op));
+        let own = is_name
+            .then(|| self.through_descriptor(op, dir, given, follows, found))
+            .flatten();
+        if let Some(own) = &own {
+            (given, dir) = (own, None);
+        }
         let id = self.paths.intern(given);
         if second {
             op.path2 = id;
@@ -117,8 +103,9 @@ impl Assembler {
 
     /// The file that a name meant when the call began (of an open or stat: when it returned).
     fn identify_name(&mut self, op: &mut Op, call: &RawCall, entry: bool, path: Option<&[u8]>) {
-        let reported = matches!(op.kind, OpKind::Open | OpKind::Stat) && op.result.is_ok();
-        if reported && let Some(file) = &call.file {
+        if reports_file(op)
+            && let Some(file) = &call.file
+        {
             self.set_file(op, file);
         } else if op.kind == OpKind::Exec {
             op.file = self.programs.remove(&call.pid);
@@ -210,7 +197,7 @@ impl Assembler {
     }
 
     /// Remembers which file a name is, and whether that file is wanted by it.
-    fn name_is(&mut self, path: &[u8], id: FileId, is_dir: bool) {
+    pub(super) fn name_is(&mut self, path: &[u8], id: FileId, is_dir: bool) {
         self.names.set(path, id, is_dir);
         if self.filter.takes_all() {
             return;
@@ -229,6 +216,22 @@ impl Assembler {
     /// Whether a file was last seen under a name that is wanted.
     pub(super) fn wants_file(&self, file: FileId) -> bool {
         self.wanted_files.contains(&(file.dev.0, file.ino))
+    }
+}
+
+/// Whether the call tells the file that its name led to.
+fn reports_file(op: &Op) -> bool {
+    matches!(op.kind, OpKind::Open | OpKind::Stat) && op.result.is_ok()
+}
+
+/// Whether a symbolic link at the end of its name is the file that it is about.
+fn creates_at_link(op: &Op) -> bool {
+    match op.kind {
+        OpKind::Mkdir | OpKind::Mknod | OpKind::Symlink => true,
+        OpKind::Open => {
+            op.flags & O_NOFOLLOW != 0 || op.flags & O_EXCL != 0 && op.flags & O_CREAT != 0
+        }
+        _ => false,
     }
 }
 

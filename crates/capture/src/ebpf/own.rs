@@ -13,9 +13,9 @@
 use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::mpsc;
-use std::time::Instant;
 
 use fsage_core::{Pid, Tid};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::{mover::Mover, seed, wire::Decoder};
 use crate::raw::RawEvent;
@@ -37,9 +37,9 @@ pub(super) fn alone_ns() -> u64 {
         return 0;
     };
     let part_ns = || {
-        let start = Instant::now();
+        let start_ns = now_ns();
         (0..PART).for_each(|_| seek(file.as_raw_fd()));
-        u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX) / PART as u64
+        now_ns().saturating_sub(start_ns) / PART as u64
     };
     (0..CALLS / PART).map(|_| part_ns()).min().unwrap_or(0)
 }
@@ -141,6 +141,11 @@ fn least(latencies: &[u64]) -> Option<u64> {
     parts
         .map(|part| part.iter().sum::<u64>() / PART as u64)
         .min()
+}
+
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 fn seek(fd: RawFd) {

@@ -106,6 +106,12 @@ impl Head<'_> {
         u64_at(self.bytes, FILE_END + 8 * n)
     }
 
+    /// All that were sent.
+    fn arguments(&self) -> [u64; 6] {
+        let sent = (self.bytes.len().min(EXTRA) / 8).saturating_sub(FILE_END / 8);
+        std::array::from_fn(|n| if n < sent { self.argument(n) } else { 0 })
+    }
+
     fn wake(&self) -> RawEvent {
         RawEvent::Wake {
             at_ns: self.start_ns(),
@@ -156,8 +162,8 @@ pub(super) struct Decoder {
     pub own_ns: u64,
     /// Paths of programs, by the thread that will return from execve.
     programs: FxHashMap<Tid, Vec<u8>>,
-    /// Names of files being opened through io_uring, by request.
-    opening: FxHashMap<u64, Vec<u8>>,
+    /// Names that requests of io_uring were given, by request.
+    asked: FxHashMap<u64, [Option<Vec<u8>>; 2]>,
 }
 
 impl Decoder {
@@ -228,15 +234,6 @@ impl Decoder {
             head.path(false)
         };
         let known = |pages| self.pages_known.then_some(pages);
-        let mut args = [0; 6];
-        let sent = head.bytes.len().min(EXTRA) / 8;
-        for (n, arg) in args
-            .iter_mut()
-            .enumerate()
-            .take(sent.saturating_sub(FILE_END / 8))
-        {
-            *arg = head.argument(n);
-        }
         RawCall {
             nr,
             start_ns: head.start_ns(),
@@ -245,7 +242,7 @@ impl Decoder {
             tid: head.tid(),
             result: head.result(),
             held_back_ns: u64::from(u16_at(head.bytes, HELD)) * HELD_UNIT_NS,
-            args,
+            args: head.arguments(),
             file: head.file(),
             file2: file2.filter(|file| file.mode != 0),
             path,
@@ -259,21 +256,32 @@ impl Decoder {
             } else {
                 [0; 2]
             },
+            request: false,
         }
     }
 
     fn uring(&mut self, head: &Head<'_>) -> Option<RawEvent> {
         let key = u64_at(head.bytes, EXTRA);
         if head.has(PATHS) {
-            self.opening
-                .insert(key, head.path(false).unwrap_or_default());
+            let names = [false, true].map(|second| head.path(second));
+            self.asked.insert(key, names);
             return None;
         }
         if head.bytes.len() < WIRE_END {
             return None;
         }
+        let nr = u32::from(u16_at(head.bytes, 12));
+        // A splice has no names, and its offsets there.
+        let [path, path2] = if has_second_file(nr) {
+            [None, None]
+        } else {
+            self.asked.remove(&key).unwrap_or_default()
+        };
+        if nr != 0 {
+            let call = request(head, nr, path, path2);
+            return Some(RawEvent::Call(Box::new(call)));
+        }
         let opcode = head.argument(0) as u8;
-        let opens = opcode == crate::raw::uring::OPENAT || opcode == crate::raw::uring::OPENAT2;
         Some(RawEvent::Uring {
             start_ns: head.start_ns(),
             latency_ns: head.latency_ns(),
@@ -286,12 +294,29 @@ impl Decoder {
             offset: head.argument(1),
             length: head.argument(2),
             flags: head.argument(3) as u32,
-            path: if opens {
-                self.opening.remove(&key)
-            } else {
-                None
-            },
+            path,
         })
+    }
+}
+
+/// A request of io_uring that does what the call `nr` does.
+fn request(head: &Head<'_>, nr: u32, path: Option<Vec<u8>>, path2: Option<Vec<u8>>) -> RawCall {
+    let file2 = has_second_file(nr).then(|| head.file_at(EXTRA_END));
+    RawCall {
+        nr,
+        start_ns: head.start_ns(),
+        latency_ns: head.latency_ns(),
+        pid: head.pid(),
+        tid: head.tid(),
+        result: head.result(),
+        args: head.arguments(),
+        file: head.file(),
+        file2: file2.filter(|file| file.mode != 0),
+        path,
+        path2,
+        extra: [u64_at(head.bytes, EXTRA), u64_at(head.bytes, EXTRA + 8)],
+        request: true,
+        ..RawCall::default()
     }
 }
 

@@ -101,8 +101,8 @@ impl Tracer {
         for (tid, status, _) in std::mem::take(&mut self.held) {
             self.detach(tid, status);
         }
-        for (tid, status) in std::mem::take(&mut self.unannounced) {
-            self.detach(tid, status);
+        for (tid, waiting) in std::mem::take(&mut self.unannounced) {
+            self.detach(tid, waiting.status);
         }
         self.interrupt_all();
         let deadline = sys::now_ns() + STOP_DEADLINE_NS;

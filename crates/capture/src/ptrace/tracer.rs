@@ -48,13 +48,39 @@ pub(super) struct Thread {
     pub interrupted: bool,
 }
 
+/// A thread that stopped (or ended) before its maker's event has come.
+#[derive(Debug)]
+pub(super) struct Unannounced {
+    pub status: i32,
+    /// Who made it, as far as /proc could tell when it was first met.
+    origin: Option<files::Status>,
+    met_ns: u64,
+}
+
+impl Unannounced {
+    /// The process whose event will tell of it.
+    fn maker(&self, tid: Tid) -> Option<Pid> {
+        let status = self.origin?;
+        let is_thread = status.process != tid.0;
+        Some(Pid(if is_thread {
+            status.process
+        } else {
+            status.parent
+        }))
+    }
+}
+
+/// How long a maker that lives may take to tell of a child: it only has to get a processor.
+const ANNOUNCED_WITHIN_NS: u64 = 5_000_000_000;
+
 pub(super) struct Tracer {
     pub shared: Arc<Shared>,
     pub threads: HashMap<Tid, Thread>,
     /// Threads alive of each process.
     live: HashMap<Pid, u32>,
-    /// Stops of threads whose maker's event has not come yet.
-    pub unannounced: HashMap<Tid, i32>,
+    pub unannounced: HashMap<Tid, Unannounced>,
+    /// When children were told of without their maker's event, which may still come.
+    adopted: HashMap<Tid, u64>,
     /// Stops that wait for the reader, with their time.
     pub held: Vec<(Tid, i32, u64)>,
     /// Whether a seccomp filter picks the calls.
@@ -72,6 +98,7 @@ impl Tracer {
             threads: HashMap::new(),
             live: HashMap::new(),
             unannounced: HashMap::new(),
+            adopted: HashMap::new(),
             held: Vec::new(),
             filtered,
             root: None,
@@ -133,7 +160,14 @@ impl Tracer {
 
     fn handle_at(&mut self, tid: Tid, status: i32, at_ns: u64) {
         if !self.threads.contains_key(&tid) {
-            self.unannounced.insert(tid, status);
+            self.unannounced
+                .entry(tid)
+                .and_modify(|known| known.status = status)
+                .or_insert_with(|| Unannounced {
+                    status,
+                    origin: files::status(tid),
+                    met_ns: at_ns,
+                });
             return;
         }
         let Some((signal, event)) = stopped(status) else {
@@ -290,6 +324,11 @@ impl Tracer {
             .and_then(|message| u32::try_from(message).ok());
         if let (Some(child), Some(pid)) = (child.map(Tid), self.threads.get(&tid).map(|t| t.pid)) {
             let flags = clone_flags(tid);
+            // One that was adopted has been told of, and may have ended by now; one that waits is another of its number.
+            let told = self.adopted.remove(&child).is_some();
+            if told && !self.unannounced.contains_key(&child) {
+                return self.resume(tid, 0);
+            }
             self.announce(child, pid, tid, flags, at_ns);
         }
         self.resume(tid, 0);
@@ -311,28 +350,35 @@ impl Tracer {
             child_tid,
             clone_flags,
         });
-        if let Some(status) = self.unannounced.remove(&child) {
-            self.handle(child, status);
+        if let Some(waiting) = self.unannounced.remove(&child) {
+            self.handle(child, waiting.status);
         }
     }
 
-    /// A maker that was killed before its event leaves children that nobody announces.
-    fn adopt_unannounced(&mut self, at_ns: u64) {
-        let waiting: Vec<Tid> = self.unannounced.keys().copied().collect();
-        for child in waiting {
-            let Some(status) = files::status(child) else {
-                self.unannounced.remove(&child);
+    /// A maker that was killed before its event leaves children that nobody announces. One that lives will announce
+    /// them, with the flags that only it knows: a child's first stop often comes before its maker's.
+    fn adopt_unannounced(&mut self, ended: Pid, at_ns: u64) {
+        let is_left = |(&child, waiting): (&Tid, &Unannounced)| {
+            let maker = waiting.maker(child)?;
+            let late = at_ns.saturating_sub(waiting.met_ns) > ANNOUNCED_WITHIN_NS;
+            let left = maker == ended || !self.live.contains_key(&maker) || late;
+            left.then_some((child, maker, waiting.origin?.process == child.0))
+        };
+        let left: Vec<_> = self.unannounced.iter().filter_map(is_left).collect();
+        let is_recent = |told_ns: u64| at_ns.saturating_sub(told_ns) <= ANNOUNCED_WITHIN_NS;
+        self.adopted.retain(|_, told_ns| is_recent(*told_ns));
+        for (child, maker, is_process) in left {
+            // What ended with another may have been adopted with that.
+            if !self.unannounced.contains_key(&child) {
                 continue;
-            };
-            if status.process == child.0 {
-                let parent = status.parent;
-                self.announce(child, Pid(parent), Tid(parent), 0, at_ns);
-            } else {
-                let process = status.process;
-                let flags =
-                    libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_FS;
-                self.announce(child, Pid(process), Tid(process), flags as u64, at_ns);
             }
+            let flags = if is_process {
+                0
+            } else {
+                libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_FS
+            };
+            self.adopted.insert(child, at_ns);
+            self.announce(child, maker, Tid(maker.0), flags as u64, at_ns);
         }
     }
 
@@ -386,7 +432,7 @@ impl Tracer {
         if self.root == Some(pid) && tid.0 == pid.0 {
             self.shared.set_exit_status(exit_status(status));
         }
-        self.adopt_unannounced(at_ns);
+        self.adopt_unannounced(pid, at_ns);
     }
 }
 

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
-#include <linux/io_uring.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +28,8 @@ static void check(long result, const char *what)
 	}
 }
 #define MUST(call) check((long)(call), #call)
+
+#include "ring.h"
 
 static char page[8192];
 
@@ -65,6 +66,9 @@ static void data(void)
 	off_t from = 128;
 	MUST(sendfile(other, fd, &from, 256));
 	MUST(pipe(ends));
+	from = 700;
+	MUST(sendfile(ends[1], fd, &from, 20));
+	MUST(read(ends[0], page, 20));
 	in = 512;
 	MUST(splice(fd, &in, ends[1], 0, 33, 0));
 	out = 2048;
@@ -148,46 +152,26 @@ static void names(void)
 	sync();
 }
 
-/* One request, submitted and waited for; 0 where io_uring is not there. */
-static void request(int ring, void *sq, void *cq, struct io_uring_params *p,
-		    struct io_uring_sqe *sqes, struct io_uring_sqe sqe)
-{
-	unsigned *tail = sq + p->sq_off.tail, mask = *(unsigned *)(sq + p->sq_off.ring_mask);
-	unsigned index = *tail & mask;
-	sqes[index] = sqe;
-	((unsigned *)(sq + p->sq_off.array))[index] = index;
-	__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
-	MUST(syscall(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, 0, 0));
-	__atomic_fetch_add((unsigned *)(cq + p->cq_off.head), 1, __ATOMIC_RELEASE);
-}
-
 static void uring(void)
 {
-	struct io_uring_params p = {0};
-	int ring = syscall(SYS_io_uring_setup, 4, &p);
+	int ring = begin_ring();
 	if (ring < 0)
 		return;
-	void *sq = mmap(0, p.sq_off.array + p.sq_entries * 4, PROT_READ | PROT_WRITE, MAP_SHARED,
-			ring, IORING_OFF_SQ_RING);
-	void *cq = mmap(0, p.cq_off.cqes + p.cq_entries * 16, PROT_READ | PROT_WRITE, MAP_SHARED,
-			ring, IORING_OFF_CQ_RING);
-	void *sqes = mmap(0, p.sq_entries * 64, PROT_READ | PROT_WRITE, MAP_SHARED, ring,
-			  IORING_OFF_SQES);
 	int fd = open("uring", O_CREAT | O_RDWR, 0644);
 	struct io_uring_sqe write = {.opcode = IORING_OP_WRITE, .fd = fd, .off = 4096,
 				     .addr = (unsigned long)page, .len = 300};
-	request(ring, sq, cq, &p, sqes, write);
+	request(write);
 	struct io_uring_sqe read = write;
 	read.opcode = IORING_OP_READ;
 	read.off = 4100;
 	read.len = 100;
-	request(ring, sq, cq, &p, sqes, read);
+	request(read);
 	struct io_uring_sqe sync = {.opcode = IORING_OP_FSYNC, .fd = fd,
 				    .fsync_flags = IORING_FSYNC_DATASYNC};
-	request(ring, sq, cq, &p, sqes, sync);
+	request(sync);
 	struct io_uring_sqe open = {.opcode = IORING_OP_OPENAT, .fd = AT_FDCWD,
 				    .addr = (unsigned long)"uring", .open_flags = O_RDONLY};
-	request(ring, sq, cq, &p, sqes, open);
+	request(open);
 	/* A registered file is named by its index, whatever its descriptor was and that it is closed. */
 	int other = openat(AT_FDCWD, "registered", O_CREAT | O_RDWR, 0644);
 	MUST(syscall(SYS_io_uring_register, ring, IORING_REGISTER_FILES, &other, 1));
@@ -196,7 +180,7 @@ static void uring(void)
 	fixed.fd = 0;
 	fixed.flags = IOSQE_FIXED_FILE;
 	fixed.len = 50;
-	request(ring, sq, cq, &p, sqes, fixed);
+	request(fixed);
 	puts("uring");
 }
 

@@ -16,12 +16,14 @@ use fsage_report::units;
 use crate::args::AnonymizeArgs;
 use crate::exit::{Exit, UsageError};
 use crate::files::{apart, open_snapshot, open_trace};
+use crate::made::{Made, may_replace};
 use crate::{out, ui};
 
 pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
     let output = out::file(&args.output, args.json, &AtomicBool::new(false))?;
     // Names that are hidden cannot be had back.
     apart([&*args.file, &*args.key_file], [&*output])?;
+    may_replace(&output, Made::Own)?;
     let kind = fsage_format::sniff(&args.file)?;
     let key = Anonymizer::from_key_file(&args.key_file, args.keep_extensions)?;
     let (content, (rows, whole)) = match kind {

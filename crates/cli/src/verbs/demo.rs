@@ -193,8 +193,10 @@ fn details(result: &Validation) -> String {
         return text;
     };
     for pair in result.pairs.iter().filter(|p| p.workload == first.workload) {
+        // Of each kind only this one is told.
+        let raw = pair.equal_speed.as_ref().map_or("", |_| ", as it was");
         text.push_str(&format!(
-            "\nWhere the time of `{}` goes on {}\n\n",
+            "\nWhere the time of `{}` goes on {}{raw}\n\n",
             pair.workload, pair.target
         ));
         text.push_str(&validation::kinds(pair, out::width()));

@@ -19,6 +19,7 @@ use fsage_report::units;
 use crate::args::{ExportArgs, ExportFormat};
 use crate::exit::{Exit, UsageError};
 use crate::files::{apart, copy, open_whole_snapshot, open_whole_trace};
+use crate::made::{Made, may_replace};
 use crate::{out, ui};
 
 pub fn run(args: &ExportArgs) -> Result<Exit> {
@@ -53,6 +54,7 @@ fn convert_by(args: &ExportArgs, convert: Convert) -> Result<Exit> {
         return to_stdout(args, convert);
     }
     apart([&*args.file], [&*args.output])?;
+    may_replace(&args.output, Made::Export(args.to))?;
     let failed = || format!("write {}", args.output.display());
     let mut output =
         BufWriter::with_capacity(1 << 20, Whole::create(&args.output).with_context(failed)?);
@@ -75,7 +77,7 @@ fn to_stdout(args: &ExportArgs, convert: Convert) -> Result<Exit> {
             "--json prints the summary where --output - writes the data: give one of them".into()
         ));
     }
-    let stdout = out::data().context("write stdout")?;
+    let stdout = out::data()?;
     let mut output = BufWriter::with_capacity(1 << 20, stdout);
     let summary = convert(args, &mut output)?;
     output.flush().context("write stdout")?;

@@ -23,6 +23,7 @@ use fsage_report::units;
 use crate::args::{ImportArgs, ImportFormat};
 use crate::exit::{Exit, UsageError};
 use crate::files::{apart, copy, writable};
+use crate::made::Made;
 use crate::{out, ui};
 
 /// A file of fsage's own is no text that somebody else wrote.
@@ -45,7 +46,7 @@ pub fn run(args: &ImportArgs) -> Result<Exit> {
     apart([&*args.file], [&*args.output])?;
     foreign(&args.file)?;
     not_empty(args)?;
-    writable(&args.output)?;
+    writable(&args.output, Made::Own)?;
     let summary = match (args.from, extension(&args.output)) {
         (ImportFormat::Strace, "fst") => strace(args)?,
         (ImportFormat::FioIolog, "fst") => fio_iolog(args)?,

@@ -21,6 +21,7 @@ use fsage_report::{layout, plot, units};
 use crate::args::LayoutArgs;
 use crate::exit::{Exit, Interrupted, UsageError};
 use crate::files::{apart, no_stream, open_snapshot, writable};
+use crate::made::Made;
 use crate::out;
 
 /// What is looked at.
@@ -105,7 +106,7 @@ fn check(args: &LayoutArgs, places: &[Place], against: &[Place]) -> Result<()> {
         let mut reads: Vec<PathBuf> = places.iter().flat_map(reads).collect();
         reads.extend_from_slice(&args.against);
         apart(reads.iter().map(PathBuf::as_path), [svg.as_path()])?;
-        writable(svg)?;
+        writable(svg, Made::Plot)?;
     }
     Ok(())
 }

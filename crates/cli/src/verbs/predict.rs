@@ -20,6 +20,7 @@ use fsage_workload::WorkloadSpec;
 use crate::args::{CacheArg, PredictArgs, StartArg};
 use crate::exit::{Exit, UsageError};
 use crate::files::{apart, open_whole_snapshot, open_whole_trace};
+use crate::made::{Made, may_replace};
 use crate::{generated, out, ui};
 
 /// What is predicted.
@@ -80,6 +81,9 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
     let reads = reads.chain(args.traced_on.as_deref().map(Path::new));
     let reads = reads.chain(made_from.iter().map(PathBuf::as_path));
     apart(reads, args.annotate.as_deref())?;
+    if let Some(path) = &args.annotate {
+        may_replace(path, Made::Own)?;
+    }
     let subject = subject(args, workload)?;
     let mut reader = open_whole_trace(&subject.path, args.allow_lossy)?;
     crate::files::remark(&subject.path, &reader);

@@ -20,6 +20,7 @@ use serde::Serialize;
 use crate::args::{ColdArg, ProfileArgs};
 use crate::exit::{Exit, UsageError};
 use crate::files::{apart, writable};
+use crate::made::Made;
 use crate::{out, ui};
 
 /// Says where a result went that was not to take the place of a better one.
@@ -53,7 +54,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     let (file, json) = out::places(Some(output), args.json);
     if let Some(file) = file {
         apart(spec.uses().iter().map(PathBuf::as_path), [file])?;
-        writable(file)?;
+        writable(file, Made::Own)?;
     }
     if spec.wants_isolation() {
         fsage_host::isolate()?;

@@ -16,6 +16,7 @@ use fsage_workload::WorkloadSpec;
 use crate::args::RunArgs;
 use crate::exit::{Exit, UsageError, too_large};
 use crate::files::{apart, no_stream, outputs, sealed_note, writable};
+use crate::made::Made;
 use crate::{generated, out, ui};
 
 pub fn run(args: &RunArgs) -> Result<Exit> {
@@ -183,7 +184,7 @@ fn exit(result: &WorkloadRun) -> Exit {
 }
 
 fn to_trace(path: &Path, args: &RunArgs, request: &RunRequest, stop: &AtomicBool) -> Result<Exit> {
-    writable(path)?;
+    writable(path, Made::Own)?;
     out::wait_for_reader(path, stop)?;
     let generated = generated::write(path, request, stop)?;
     ui::line(&format!(

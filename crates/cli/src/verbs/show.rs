@@ -13,7 +13,7 @@ use fsage_format::image::ImageReader;
 use fsage_format::profile::SystemProfile;
 use fsage_format::record::{ShownRecord, read_records};
 use fsage_format::result::aged::AgedRun;
-use fsage_format::result::characterization::Characterization;
+use fsage_format::result::characterization::{Characterization, ProcessStats};
 use fsage_format::result::comparison::Comparison;
 use fsage_format::result::compliance::Compliance;
 use fsage_format::result::experiment::Experiment;
@@ -210,7 +210,10 @@ fn finished(sink: Characterizer, reader: &TraceReader) -> Characterization {
     let mut found = sink.finish(reader.loss().operations_lost);
     // Where calls outside of some directories were left out, the end of the trace has the names.
     let programs = reader.end().map(|end| &end.programs);
-    for process in found.processes.iter_mut().filter(|p| p.name.is_none()) {
+    // Of a number that several processes had it says what the last of them ran, whichever that is.
+    let several = found.shared_numbers();
+    let unnamed = |p: &&mut ProcessStats| p.name.is_none() && !several.contains(&p.pid);
+    for process in found.processes.iter_mut().filter(unnamed) {
         process.name = programs.and_then(|all| all.get(&process.pid)).cloned();
     }
     found

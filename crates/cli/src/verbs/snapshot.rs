@@ -10,11 +10,13 @@ use fsage_report::units;
 
 use crate::args::SnapshotArgs;
 use crate::exit::Exit;
+use crate::made::{Made, may_replace};
 use crate::{out, ui};
 
 pub fn run(args: &SnapshotArgs) -> Result<Exit> {
     let stop = signals::install()?;
     let output = out::file(&args.output, args.json, &stop)?;
+    may_replace(&output, Made::Own)?;
     let (summary, kept) = write_snapshot(&args.dir, &output, args.previous.as_deref(), &stop)?;
     for (path, errno) in &summary.errors {
         ui::line(&format!("not read: {}: {errno}", path.display()));

@@ -16,6 +16,7 @@ use fsage_report::units;
 use crate::args::{MethodArg, TraceArgs};
 use crate::exit::Exit;
 use crate::files::writable;
+use crate::made::Made;
 use crate::{out, ui};
 
 /// How long a command that was asked to stop gets to end by itself.
@@ -26,7 +27,7 @@ pub fn run(mut args: TraceArgs) -> Result<Exit> {
     let asked = std::mem::take(&mut args.output);
     let to_stdout = asked == Path::new("-");
     let output = out::file(&asked, args.json, &stop)?;
-    writable(&output)?;
+    writable(&output, Made::Own)?;
     let json = args.json;
     let is_command = args.pid.is_empty();
     let mut request = request(args)?;

@@ -28,9 +28,8 @@ pub fn run(args: &ValidateArgs) -> Result<Exit> {
     if let Some(dir) = &args.again {
         let (before, after) = again(dir)?;
         show(&after, args.json, args.details)?;
-        let error = |v: &Validation| validation::known(v.judgement.figures.average_error);
-        let (was, is) = (error(&before), error(&after));
-        ui::note(&format!("average error {is}, {was} when it was measured"));
+        let (was, is) = (validation::average(&before), validation::average(&after));
+        ui::note(&format!("average error {is}; {was} when it was measured"));
         return Ok(ended(&after));
     }
     out::directory(args.output.as_deref())?;

@@ -195,6 +195,7 @@ impl FileSystem for Below {
 
     on_paths! {
         open(flags: OpenFlags, mode: u32) -> Handle;
+        open_unnamed(mode: u32) -> Handle;
         stat() -> Attr;
         lstat() -> Attr;
         access(access: Access) -> ();
@@ -213,6 +214,10 @@ impl FileSystem for Below {
 
     fn link(&self, existing: &[u8], new: &[u8]) -> Result<(), Errno> {
         self.fs.link(&self.at(existing), &self.at(new))
+    }
+
+    fn link_open(&self, handle: Handle, new: &[u8]) -> Result<(), Errno> {
+        self.fs.link_open(handle, &self.at(new))
     }
 
     fn symlink(&self, target: &[u8], new: &[u8]) -> Result<(), Errno> {

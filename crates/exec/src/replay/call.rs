@@ -90,6 +90,8 @@ pub enum Call {
     Open(Box<[u8]>, Option<Arc<Slot>>),
     /// An open file without a name, made in a directory.
     Unnamed(Box<[u8]>, Arc<Slot>),
+    /// A name for an open file.
+    LinkOpen(Arc<Slot>, Box<[u8]>),
     /// The close of a slot.
     Close(Arc<Slot>),
     /// Attributes of an open file, by its name.
@@ -111,6 +113,7 @@ impl Call {
             | Self::Names(name, _)
             | Self::Open(name, _)
             | Self::Unnamed(name, _)
+            | Self::LinkOpen(_, name)
             | Self::Attribute(name) => name,
             Self::None | Self::File(_) | Self::Close(_) | Self::Touch { .. } => b"",
         }
@@ -156,6 +159,10 @@ impl<'a> Performer<'a> {
             Call::None => return None,
             Call::Open(name, slot) => return Some(self.open(op, name, slot.as_deref())),
             Call::Unnamed(dir, slot) => return Some(self.unnamed(dir, slot)),
+            Call::LinkOpen(slot, name) => {
+                let handle = slot.get();
+                return Some(self.timed(|fs| fs.link_open(handle?, name).map(|()| 0)));
+            }
             Call::Close(slot) => {
                 let Some(handle) = slot.take() else {
                     return Some(self.timed(|_| Err(Errno::EBADF)));
@@ -213,11 +220,19 @@ impl<'a> Performer<'a> {
         done
     }
 
-    /// `O_TMPFILE` by its equivalent: a new file whose name goes at once.
+    /// `O_TMPFILE`, or where the target has no such call what comes next to it: a new file whose name goes at once.
     fn unnamed(&mut self, dir: &[u8], slot: &Slot) -> Called {
         let name = self.fresh_name(dir);
         let mut opened = None;
         let done = self.timed(|fs| {
+            match fs.open_unnamed(dir, 0o600) {
+                // Old kernels take it for the opening of a directory.
+                Err(Errno::EOPNOTSUPP | Errno::EISDIR) => {}
+                done => {
+                    opened = Some(done?);
+                    return Ok(0);
+                }
+            }
             opened = Some(fs.open(&name, OpenFlags::CREATE_NEW, 0o600)?);
             fs.unlink(&name)?;
             Ok(0)

@@ -2,6 +2,7 @@
 //! they had there.
 
 use fsage_core::{Fd, Op, OpFlags, OpKind, Outcome, PathId, PathTable};
+use fsage_namespace::flags::AT_EMPTY_PATH;
 
 use super::call::{Call, Slot};
 use crate::measured::{Door, Lane};
@@ -94,6 +95,10 @@ impl<'d> Recorder<'d> {
                 made.fd = None;
                 made.path = self.name(dir);
                 made.result = opens(slot);
+            }
+            Call::LinkOpen(slot, name) => {
+                (made.fd, made.flags) = (Some(slot.fd()), AT_EMPTY_PATH);
+                made.path2 = self.name(name);
             }
             Call::File(slot) => {
                 made.kind = on_file_as(op.kind);

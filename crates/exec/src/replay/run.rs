@@ -115,6 +115,7 @@ impl Job {
         let of_call = match &self.call {
             Call::Open(_, Some(slot))
             | Call::Unnamed(_, slot)
+            | Call::LinkOpen(slot, _)
             | Call::File(slot)
             | Call::Close(slot)
             | Call::Touch { slot, .. } => Some(slot),

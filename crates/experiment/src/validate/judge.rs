@@ -6,18 +6,20 @@ use std::collections::BTreeMap;
 use fsage_format::result::validation::{
     Figures, GroupFigures, Judgement, NamedError, Pair, WrongRank,
 };
-use fsage_stats::{correlate, positive_mean_interval, relative_errors, stddev};
+use fsage_stats::{correlate, positive_mean_interval, relative_errors, stddev, usable};
 
 use super::causes::{by_kind, causes};
 
 /// Difference beyond which a wrong order counts as significant, a fraction of the faster one.
 const SIGNIFICANT_DIFFERENCE: f64 = 0.15;
 
-/// The mean of the measured runs, its 95 % interval and its coefficient of variation.
+/// The mean of the measured runs, its 95 % interval where that says more than that the mean is positive, and its
+/// coefficient of variation.
 pub fn measured(runs_ns: &[u64]) -> (f64, Option<(f64, f64)>, Option<f64>) {
     let samples: Vec<f64> = runs_ns.iter().map(|&ns| ns as f64).collect();
     let mean = fsage_stats::mean(&samples);
     let interval = positive_mean_interval(&samples, 0.95).map(|i| (i.low, i.high));
+    let interval = interval.filter(|&(low, high)| usable(low, high));
     let variation = (samples.len() > 1 && mean > 0.0).then(|| stddev(&samples) / mean);
     (mean, interval, variation)
 }
@@ -172,11 +174,13 @@ impl Ranks {
     }
 }
 
-/// Whether the measured intervals do not overlap; without intervals nothing says that they do.
+/// Whether the measured intervals do not overlap; of single runs nothing says that they do. Of several without an
+/// interval it is too wide to be of use, and overlaps.
 fn disjoint(faster: &Pair, slower: &Pair) -> bool {
+    let wide = |p: &Pair| p.measured_interval_ns.is_none() && p.measured_runs_ns.len() > 1;
     match (faster.measured_interval_ns, slower.measured_interval_ns) {
         (Some((_, high)), Some((low, _))) => high < low,
-        _ => true,
+        _ => !wide(faster) && !wide(slower),
     }
 }
 
@@ -200,7 +204,7 @@ pub(super) mod tests {
             measured_interval_ns: Some((measured_ns * 0.95, measured_ns * 1.05)),
             measured_variation: None,
             predicted_ns,
-            predicted_interval_ns: (predicted_ns, predicted_ns),
+            predicted_interval_ns: Some((predicted_ns, predicted_ns)),
             error: (predicted_ns - measured_ns) / measured_ns,
             measured_elapsed_ns: 0.0,
             predicted_elapsed_ns: 0.0,
@@ -345,6 +349,21 @@ pub(super) mod tests {
             None,
             "of one pair it is unknown"
         );
+    }
+
+    #[test]
+    fn an_interval_that_says_nothing_is_none_and_sets_nothing_apart() {
+        let (mean, interval, variation) = measured(&[1_000, 4_000_000]);
+        assert_eq!((mean, interval), (2_000_500.0, None));
+        assert!(variation.is_some());
+        assert!(measured(&[1_000, 1_010, 1_005]).1.is_some());
+        let mut pairs = [pair("w", "a", 100.0, 2.0), pair("w", "b", 200.0, 1.0)];
+        pairs[1].measured_interval_ns = None;
+        assert!(judge(&pairs).ranks_wrong[0].significant, "of one run");
+        pairs[1].measured_runs_ns = vec![10, 390];
+        let judged = judge(&pairs);
+        assert!(!judged.ranks_wrong[0].significant);
+        assert_eq!(judged.figures.ranks_apart_total, 0);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What a stream of operations is like: its mix, sizes, locality and footprint.
 
+use std::collections::BTreeSet;
+
 use fsage_core::OpKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -65,6 +67,15 @@ pub struct Characterization {
     pub distinct_capped: bool,
     /// How deep names lie.
     pub depth: Depth,
+}
+
+impl Characterization {
+    /// Numbers that several processes had, one after the other.
+    pub fn shared_numbers(&self) -> BTreeSet<u32> {
+        let mut seen = BTreeSet::new();
+        let numbers = self.processes.iter().map(|process| process.pid);
+        numbers.filter(|&pid| !seen.insert(pid)).collect()
+    }
 }
 
 /// What threads did between their operations, summed over all, in nanoseconds.
@@ -152,7 +163,7 @@ pub struct TimeSeries {
 /// One process's share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessStats {
-    /// Its number.
+    /// Its number; after a process has ended another one may have it.
     pub pid: u32,
     /// The program that it ran, the last if several; absent where that is unknown.
     #[serde(default)]

@@ -62,7 +62,7 @@ pub struct Validation {
     /// What was measured and could not be predicted.
     #[serde(default)]
     pub not_predicted: Vec<NotPredicted>,
-    /// What is said of the pairs.
+    /// What is said of the pairs: raw, and under `equal_speed` the same at equal speed of the machine.
     #[serde(flatten)]
     pub judgement: Judgement,
     /// Steps that failed and were passed over.
@@ -92,36 +92,40 @@ pub struct Pair {
     pub measured_ns: f64,
     /// Each run's total.
     pub measured_runs_ns: Vec<u64>,
-    /// The 95 % interval of the mean (Student's; where that is wide, of a log-normal mean); `None` for a
-    /// single run.
+    /// The 95 % interval of the mean (Student's; where that is wide, of a log-normal mean); absent for a single run, and
+    /// where it says no more than that the mean is positive, as of two runs that differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_interval_ns: Option<(f64, f64)>,
     /// Standard deviation of the runs over their mean; `None` for a single run. No prediction can be
     /// expected to come closer.
     pub measured_variation: Option<f64>,
-    /// Predicted total latency, nanoseconds.
+    /// Predicted total latency, nanoseconds: raw, for the speed that the machine had when the target was profiled, as all
+    /// of the pair but `equal_speed`.
     pub predicted_ns: f64,
     /// The same corrected by the run that it is judged by, for the order of targets alone: the others are corrected by
     /// that one, too. `None` where it is no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranked_ns: Option<f64>,
-    /// Its 95 % interval, from the intervals of the profile and the error that the model had before;
-    /// until version 0.1.0 from the profile alone.
-    pub predicted_interval_ns: (f64, f64),
-    /// (predicted - measured) / measured.
+    /// The raw prediction's 95 % interval, from the intervals of the profile and the error that the model had before;
+    /// until version 0.1.0 from the profile alone. Absent where it says no more than that the latency is positive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_interval_ns: Option<(f64, f64)>,
+    /// (predicted - measured) / measured of the raw prediction; at equal speed it is `equal_speed.error`.
     pub error: f64,
     /// Measured elapsed time of the workload, mean of the runs, nanoseconds.
     pub measured_elapsed_ns: f64,
-    /// Predicted elapsed time, nanoseconds.
+    /// Predicted elapsed time, raw, nanoseconds.
     pub predicted_elapsed_ns: f64,
-    /// (predicted - measured) / measured elapsed time; `None` where either is missing.
+    /// (predicted - measured) / measured elapsed time of the raw prediction; `None` where either is missing.
     #[serde(default)]
     pub elapsed_error: Option<f64>,
-    /// The same for the speed that the machine had in the runs; `None` where either speed is unknown.
+    /// Prediction and errors for the speed that the machine had in the runs, which are what `validate` says first;
+    /// `None` where either speed is unknown.
     #[serde(default)]
     pub equal_speed: Option<EqualSpeed>,
     /// Predicted overhead of writing behind (eq. 4), nanoseconds; not part of `predicted_ns`.
     pub predicted_writeback_ns: f64,
-    /// By kind of operation (Figure 4.8).
+    /// By kind of operation (Figure 4.8), raw.
     pub kinds: Vec<PairKind>,
     /// Substitutes and other warnings of the prediction.
     pub warnings: Vec<String>,

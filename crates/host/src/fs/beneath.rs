@@ -21,8 +21,8 @@ pub(super) fn open(
         path
     };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    // openat2 refuses a mode without O_CREAT, openat ignores it.
-    let mode = if flags.contains(OFlags::CREATE) {
+    // openat2 refuses a mode of what is not made, openat ignores it.
+    let mode = if flags.contains(OFlags::CREATE) || flags.contains(OFlags::TMPFILE) {
         mode
     } else {
         Mode::empty()

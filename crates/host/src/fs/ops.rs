@@ -190,6 +190,17 @@ impl FileSystem for HostFs {
         Ok(Handle(fd.into_raw_fd() as u64))
     }
 
+    fn open_unnamed(&self, dir: &[u8], mode: u32) -> Result<Handle, Errno> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(mode & 0o7777);
+        let fd = if self.trusted() {
+            rustix::fs::openat(self.root(), relative(dir)?, flags, mode).map_err(errno)?
+        } else {
+            beneath::open(self.root(), dir, flags, mode)?
+        };
+        Ok(Handle(fd.into_raw_fd() as u64))
+    }
+
     fn close(&self, handle: Handle) -> Result<(), Errno> {
         let fd = RawFd::try_from(handle.0).map_err(|_| Errno::EBADF)?;
         // SAFETY: the number came out of `open` as an owned descriptor and is given back once.
@@ -349,6 +360,14 @@ impl FileSystem for HostFs {
     fn link(&self, existing: &[u8], new: &[u8]) -> Result<(), Errno> {
         self.at2(existing, new, |a, from, b, to| {
             rustix::fs::linkat(a, from, b, to, AtFlags::empty())
+        })
+    }
+
+    fn link_open(&self, handle: Handle, new: &[u8]) -> Result<(), Errno> {
+        let file = proc_name(&descriptor(handle)?);
+        self.at(new, |dir, name| {
+            // By the descriptor itself (AT_EMPTY_PATH) only a privileged process may.
+            rustix::fs::linkat(proc_fd()?, file, dir, name, AtFlags::SYMLINK_FOLLOW)
         })
     }
 

@@ -163,17 +163,16 @@ impl View {
         (clean, fresh): (bool, u64),
         charges: &mut Vec<Charge>,
     ) {
-        match self.sizes.room_files {
-            Some(limit) if fresh > 0 => {
+        if let Some(limit) = self.sizes.room_files {
+            // What is written back for want of room is in what many files took when that was measured: no CRQ.
+            if fresh > 0 {
                 let more = self.dirty.file(ino, step.op.start_ns, limit);
                 if more > 0.0 {
                     charges.push(Charge::many(Stem::Dfw, step.gap, more));
                 }
             }
-            // What is written back for want of room is in what many files took when that was measured.
-            Some(_) => {}
-            None if clean => self.dirtied(step, charges),
-            None => {}
+        } else if clean {
+            self.dirtied(step, charges);
         }
         let Some(limit) = self.sizes.throttle.filter(|limit| !limit.by_file) else {
             return;

@@ -135,6 +135,14 @@ fn rows(lab: &mut Lab<'_>) -> Res {
         }
         lab.check()
     })?;
+    cannot(lab, [no_start, no_reserve]);
+    note_pauses(lab, &SEQUENCES);
+    note_placement(lab, ROWS, &before);
+    apart.iter().try_for_each(|dir| lab.clear(dir))
+}
+
+/// Says what could not be measured without starting writes, and without reserving space.
+fn cannot(lab: &mut Lab<'_>, [no_start, no_reserve]: [Option<Errno>; 2]) {
     for (errno, stems) in [
         (no_start, ["SFRW", "FSYW", "FSYT"].as_slice()),
         (no_reserve, &["FDSU"]),
@@ -144,9 +152,6 @@ fn rows(lab: &mut Lab<'_>) -> Res {
             lab.absent(stem, reason);
         }
     }
-    note_pauses(lab, &SEQUENCES);
-    note_placement(lab, ROWS, &before);
-    apart.iter().try_for_each(|dir| lab.clear(dir))
 }
 
 /// Writes past the page cache.

@@ -10,14 +10,17 @@ use crate::units::{count, duration, percent, signed_percent};
 const SHOWN: usize = 15;
 const LEAST: f64 = 0.001;
 
-/// Both lists: by group and kind of operation, and by pair and kind. Each adds up to all differences.
-pub(super) fn add(page: &mut Page, judged: &Judgement, width: u16) {
-    page.title(
-        "What the error consists of, by kind of operation, largest first: shares of all differences between \
+/// Both lists: by group and kind of operation, and by pair and kind. Each adds up to all differences. `label` says which
+/// predictions they are of.
+pub(super) fn add(page: &mut Page, judged: &Judgement, label: &str, width: u16) {
+    page.title(format!(
+        "What the error consists of{label}, by kind of operation, largest first: shares of all differences between \
          predicted and measured; each is weighed by its pair's measured latency, so that every pair counts alike",
-    );
+    ));
     page.append(&kinds(judged, width));
-    page.title("The same by pair; the error is the kind's part of the pair's measured time");
+    page.title(format!(
+        "The same by pair{label}; the error is the kind's part of the pair's measured time"
+    ));
     page.append(&pairs(judged, width));
 }
 

@@ -2,7 +2,7 @@
 
 use fsage_core::{KindClass, Op, OpFlags, OpKind, OpSink, PathTable, SinkError};
 use hdrhistogram::Histogram;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::footprint::Footprint;
 use super::hot::Hot;
@@ -45,6 +45,10 @@ pub struct Characterizer {
     read_sizes: SizeHistogram,
     write_sizes: SizeHistogram,
     processes: FxHashMap<u32, ProcessStats>,
+    /// Numbers of processes that have ended.
+    ended: FxHashSet<u32>,
+    /// Processes whose number another one has by now.
+    former: Vec<ProcessStats>,
     other_operations: u64,
     pages: Option<(u64, u64, u64)>,
     series: Series,
@@ -182,7 +186,8 @@ impl Characterizer {
 
     fn process(&mut self, op: &Op, read: u64, written: u64) {
         let pid = op.pid.0;
-        if !self.processes.contains_key(&pid) && self.processes.len() >= MAX_PROCESSES {
+        let known = self.processes.len() + self.former.len();
+        if !self.processes.contains_key(&pid) && known >= MAX_PROCESSES {
             self.other_operations += 1;
             return;
         }
@@ -200,6 +205,28 @@ impl Characterizer {
         process.bytes_written = process.bytes_written.saturating_add(written);
         let latency_ns = in_file_system_ns(op).unwrap_or(0);
         process.latency_total_ns = process.latency_total_ns.saturating_add(latency_ns);
+        if op.kind == OpKind::Exit && op.length == Some(1) {
+            self.ended.insert(pid);
+        }
+    }
+
+    /// A process was begun; its number may have been that of one that has ended.
+    fn begun(&mut self, child: u32, parent: u32) {
+        if self.ended.remove(&child)
+            && let Some(process) = self.processes.remove(&child)
+        {
+            let former = self.with_names(process);
+            self.former.push(former);
+        }
+        if self.parents.len() < MAX_PROCESSES {
+            self.parents.insert(child, parent);
+        }
+    }
+
+    fn with_names(&mut self, mut process: ProcessStats) -> ProcessStats {
+        process.name = self.programs.remove(&process.pid);
+        process.parent_pid = self.parents.remove(&process.pid);
+        process
     }
 
     fn program(&mut self, op: &Op, paths: &PathTable) {
@@ -212,10 +239,10 @@ impl Characterizer {
                 self.programs
                     .insert(pid, String::from_utf8_lossy(name).into_owned());
             }
-            (OpKind::Fork, _, Some(_)) if self.parents.len() < MAX_PROCESSES => {
+            (OpKind::Fork, _, Some(_)) => {
                 let child = op.length.and_then(|child| u32::try_from(child).ok());
                 if let Some(child) = child.filter(|&child| child != pid) {
-                    self.parents.insert(child, pid);
+                    self.begun(child, pid);
                 }
             }
             _ => {}
@@ -226,11 +253,9 @@ impl Characterizer {
     pub fn finish(mut self, lost: u64) -> Characterization {
         let (distinct_files, distinct_directories, distinct_capped) = self.footprint.distinct();
         let (files_hottest, directories_hottest) = self.hot.finish();
-        let mut processes: Vec<ProcessStats> = self.processes.into_values().collect();
-        for process in &mut processes {
-            process.name = self.programs.remove(&process.pid);
-            process.parent_pid = self.parents.get(&process.pid).copied();
-        }
+        let mut processes = std::mem::take(&mut self.former);
+        let last = std::mem::take(&mut self.processes);
+        processes.extend(last.into_values().map(|process| self.with_names(process)));
         processes.sort_by_key(|p| (std::cmp::Reverse(p.operations), p.pid));
         Characterization {
             operations: self.operations,

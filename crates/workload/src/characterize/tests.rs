@@ -167,6 +167,50 @@ fn a_small_stream_to_the_last_number() {
     assert_eq!(found.processes[0].bytes_read, 9192);
 }
 
+/// A process of process 1: its fork, and with an exit that too.
+fn child(pid: u32, at_us: u64, exits: bool) -> Vec<Op> {
+    let fork = Op {
+        result: Outcome::ok(pid.into()),
+        length: Some(pid.into()),
+        ..op(OpKind::Fork, at_us)
+    };
+    let exit = Op {
+        length: Some(1),
+        ..Op::new(OpKind::Exit, Pid(pid), Tid(pid), at_us * 1000 + 1)
+    };
+    std::iter::once(fork).chain(exits.then_some(exit)).collect()
+}
+
+#[test]
+fn a_number_that_is_begun_again_after_its_exit_is_another_process() {
+    let mut all = Characterizer::new();
+    let paths = PathTable::new();
+    let threads = Op {
+        length: Some(1),
+        ..op(OpKind::Fork, 50)
+    };
+    let end = Op {
+        length: Some(0),
+        ..Op::new(OpKind::Exit, Pid(7), Tid(8), 25_000)
+    };
+    // Seven ends twice and goes on, with the end of a thread meanwhile; eight is begun twice without an end.
+    let rows = [
+        child(7, 10, true),
+        child(7, 20, false),
+        vec![end],
+        child(7, 30, true),
+        child(8, 40, false),
+        child(8, 41, false),
+        vec![threads, Op::new(OpKind::Sync, Pid(8), Tid(8), 60_000)],
+    ];
+    for op in rows.iter().flatten() {
+        all.take(op, &paths);
+    }
+    let mut pids: Vec<u32> = all.finish(0).processes.iter().map(|p| p.pid).collect();
+    pids.sort_unstable();
+    assert_eq!(pids, [1, 7, 7, 8]);
+}
+
 #[test]
 fn a_file_named_without_its_generation_is_the_one_opened_with_it() {
     let count = |generations: &[u32]| {

@@ -67,7 +67,8 @@ fn serves(line: &str) -> bool {
     line.starts_with("disk serve") || line.starts_with("slowfs")
 }
 
-const FORMER: &[u8] = b"the former result";
+/// A result of fsage, which others may take the place of.
+const FORMER: &[u8] = b"{\"format\":\"fsage run\"}";
 
 pub fn case(world: &mut World, random: &mut Pcg64Mcg) -> Result<()> {
     let place = world.place()?;

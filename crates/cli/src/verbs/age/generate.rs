@@ -15,6 +15,7 @@ use fsage_report::{page::quoted, units};
 use crate::args::{AgeGenerateArgs, DeletesArg};
 use crate::exit::{Exit, Interrupted, UsageError};
 use crate::files::{apart, writable};
+use crate::made::Made;
 use crate::{out, ui};
 
 pub fn run(args: &AgeGenerateArgs) -> Result<Exit> {
@@ -29,7 +30,7 @@ pub fn run(args: &AgeGenerateArgs) -> Result<Exit> {
     let mut source = source(args, &wanted)?;
     let stop = signals::install()?;
     let output = out::file(&args.output, args.json, &stop)?;
-    writable(&output)?;
+    writable(&output, Made::Own)?;
     let bar = ui::Progress::new(1, "planning the days");
     let mut step = |done: u32, all: u32, changes: u64| {
         let what = format!("days, in two passes; {} changes", units::count(changes));

@@ -9,12 +9,13 @@ use fsage_report::units;
 use crate::args::AgeKeepArgs;
 use crate::exit::Exit;
 use crate::files::{apart, writable};
+use crate::made::Made;
 use crate::{out, ui};
 
 pub fn run(args: &AgeKeepArgs) -> Result<Exit> {
     apart([&*args.target], [&*args.output])?;
     let stop = signals::install()?;
-    writable(&args.output)?;
+    writable(&args.output, Made::Own)?;
     let (target, to) = (&*args.target, &*args.output);
     let aged = mark_of(target);
     let data_bytes = if target.is_dir() {

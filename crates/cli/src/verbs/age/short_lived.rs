@@ -11,11 +11,12 @@ use fsage_report::units;
 use crate::args::AgeShortLivedArgs;
 use crate::exit::Exit;
 use crate::files::{apart, open_whole_trace, writable};
+use crate::made::Made;
 use crate::{out, ui};
 
 pub fn run(args: &AgeShortLivedArgs) -> Result<Exit> {
     apart(args.traces.iter().map(|t| &**t), [&*args.output])?;
-    writable(&args.output)?;
+    writable(&args.output, Made::ShortLived)?;
     let learnt = signals::with_nothing_to_keep(|| -> Result<_> {
         let mut learner = Learner::new(args.day.map_or(DAY_NS, |day| day.as_nanos() as u64));
         for trace in &args.traces {

@@ -18,6 +18,7 @@ use fsage_report::model;
 use crate::args::{ModelFitArgs, ModelForm};
 use crate::exit::{Exit, Interrupted, UsageError};
 use crate::files::{apart, open_whole_trace};
+use crate::made::{Made, may_replace};
 use crate::out;
 
 pub fn run(args: &ModelFitArgs) -> Result<Exit> {
@@ -30,6 +31,7 @@ pub fn run(args: &ModelFitArgs) -> Result<Exit> {
         return super::fsm::run(args, &stop);
     }
     let output = out::file(&args.output, args.json, &stop)?;
+    may_replace(&output, Made::Model)?;
     let mut reader = open_whole_trace(&args.trace, args.allow_lossy)?;
     let whole = reader.loss().is_none();
     // What the capture was told to keep is kept, with or without a name.

@@ -14,6 +14,7 @@ use super::fit::{all, roots};
 use crate::args::ModelFitArgs;
 use crate::exit::Exit;
 use crate::files::{open_whole_snapshot, open_whole_trace};
+use crate::made::{Made, may_replace};
 use crate::out;
 
 /// From where on a model is said to be off where nobody says how far it may be.
@@ -22,6 +23,7 @@ const WITHIN_PERCENT: f64 = 10.0;
 /// Fits a model, and plays it against the trace.
 pub fn run(args: &ModelFitArgs, stop: &AtomicBool) -> Result<Exit> {
     let output = out::file(&args.output, args.json, stop)?;
+    may_replace(&output, Made::Model)?;
     let mut reader = open_whole_trace(&args.trace, args.allow_lossy)?;
     let whole = reader.loss().is_none();
     let under = roots(&args.under, &reader);

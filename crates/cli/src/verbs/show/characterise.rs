@@ -19,6 +19,7 @@ use super::super::model::{all, roots};
 use crate::args::ShowArgs;
 use crate::exit::{Exit, UsageError};
 use crate::files::{apart, no_stream, open_trace, remark, writable};
+use crate::made::Made;
 use crate::out;
 
 /// Whether it is; a mistake in what goes with it is an error.
@@ -55,7 +56,7 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
     if let Some(svg) = &args.svg {
         no_stream("--svg", Some(svg))?;
         apart(traces.iter().copied(), [svg.as_path()])?;
-        writable(svg)?;
+        writable(svg, Made::Plot)?;
     }
     let stop = signals::install()?;
     let (a, mut whole) = characterised(args, &args.file, &stop)?;

@@ -190,7 +190,7 @@ pub(super) const ROWS: &[Family] = &[
         short: "waits of creations in a row",
         what: "what making small files by the thousand costs more, each, than making a few",
         how: "files of 4 KiB created, written, closed, one right after the other: the mean from the 512th on less that of the first 64 after everything was written back",
-        source: "extended: btrfs brings what is made into its trees behind the caller's back, on his processor where there is no other",
+        source: "extended: what files that become dirty leave to be done on btrfs is in the way of those after them",
         depends: &["EMPTY"],
     },
     Family {

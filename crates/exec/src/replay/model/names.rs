@@ -1,8 +1,12 @@
 //! Operations on names.
 
+use std::sync::Arc;
+
 use fsage_core::{Errno, Op, OpFlags, OpKind, PathTable};
 use fsage_namespace::NodeKind;
-use fsage_namespace::flags::{O_CREAT, O_TRUNC, RENAME_EXCHANGE, RENAME_NOREPLACE, follows_last};
+use fsage_namespace::flags::{
+    AT_EMPTY_PATH, O_CREAT, O_TRUNC, RENAME_EXCHANGE, RENAME_NOREPLACE, follows_last,
+};
 use fsage_namespace::path::{PATH_BYTES, normal};
 
 use super::{ENODATA, Found, Model, ReplayStep, Skip, Verdict};
@@ -43,6 +47,12 @@ pub(super) fn fails_elsewhere(op: &Op) -> bool {
         _ => false,
     };
     changes && !by_names
+}
+
+/// Whether a link is of the file that its descriptor is open on. In older traces it has an empty name.
+fn of_descriptor(op: &Op, paths: &PathTable) -> bool {
+    let unnamed = op.path.is_none_or(|path| paths.get(path).is_empty());
+    op.fd.is_some() && (op.flags & AT_EMPTY_PATH != 0 || unnamed)
 }
 
 impl Model {
@@ -166,6 +176,9 @@ impl Model {
         if op.kind == OpKind::Symlink {
             return self.symlink(step, paths);
         }
+        if op.kind == OpKind::Link && of_descriptor(&op, paths) {
+            return self.link_open(step, paths);
+        }
         if ok {
             self.incoming.call();
         }
@@ -201,6 +214,45 @@ impl Model {
             return Err(Skip::NoCall);
         }
         Ok(Call::Names(one.name, two.name))
+    }
+
+    /// A further name for what a descriptor is open on, or its first one.
+    fn link_open(&mut self, step: &mut ReplayStep, paths: &PathTable) -> Verdict {
+        let op = step.op;
+        let exists = op.result.errno() == Some(Errno::EEXIST);
+        let open = self.open_of(step, paths)?;
+        let file = self.processes.open(open).ok_or(Skip::UnknownDescriptor)?;
+        let (slot, key) = (Arc::clone(&file.slot), file.key);
+        let node = file.node.ok_or(Skip::UnknownDescriptor)?;
+        let unnumbered = Op { file: None, ..op };
+        let kind = exists.then_some(NodeKind::Unknown);
+        let dir2 = op.dir2.or(op.dir);
+        let found = self.find(&unnumbered, paths, op.path2, dir2, false, kind)?;
+        // By a name that the file has every target can do it.
+        let path = self.tree.path(node);
+        let named = path.map(|path| self.find_text(&path, false, None, &unnumbered));
+        let named = named.transpose()?;
+        // Without the right to name files by descriptors alone it fails, and programs go on by way of /proc.
+        if !op.result.is_ok() && !exists {
+            return Err(Skip::FailedThen);
+        }
+        let mut mode = Mode::Shared;
+        if op.result.is_ok() {
+            let (dir, name) = found.walk.last.as_ref().ok_or(Skip::Impossible)?;
+            self.tree.expect(node, NodeKind::Regular);
+            if !self.tree.attach(*dir, name, node) {
+                return Err(Skip::Impossible);
+            }
+            mode = Mode::Exclusive;
+        }
+        found.uses(mode, &mut step.uses);
+        step.uses.push(Use(Key::File(node), Mode::Shared));
+        if let Some(named) = named {
+            named.uses(Mode::Shared, &mut step.uses);
+            return Ok(Call::Names(named.name, found.name));
+        }
+        step.uses.push(Use(Key::Open(key), Mode::Shared));
+        Ok(Call::LinkOpen(slot, found.name))
     }
 
     fn two_names_effect(

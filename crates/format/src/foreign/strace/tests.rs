@@ -205,13 +205,15 @@ fn the_half_of_a_copy_that_is_wanted_has_its_time() {
     let mut source = StraceSource::new(text.as_bytes(), Path::new("x")).under(&[b"/w/a".to_vec()]);
     let mut ops = Vec::new();
     while source.read_ops(&mut ops).unwrap() > 0 {}
-    let expected = ["copy_out", "copy_in", "copy_in", "copy_out", "rename"];
+    let expected = [
+        "copy_out", "copy_in", "copy_in", "copy_out", "copy_out", "rename",
+    ];
     assert_eq!(kinds(&ops), expected);
     let latencies: Vec<u64> = ops
         .iter()
         .map(|op| op.latency_ns.unwrap() / 100_000_000)
         .collect();
-    assert_eq!(latencies, [1, 2, 3, 0, 4]);
+    assert_eq!(latencies, [1, 2, 3, 0, 1, 4]);
     assert_eq!(source.report().outside, 4);
 }
 

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Everything that is said of a validation's pairs.
+/// Everything that is said of a validation's pairs. At the top of a validation it is raw: of predictions for the speed
+/// that the machine had when the targets were profiled. Under `equal_speed` it is for the speed that it had in the runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Judgement {
     /// Mean absolute error by target (Table 4.8), in the order of first appearance.
@@ -24,7 +25,8 @@ pub struct Judgement {
     /// What the error consists of, by group and kind of operation, largest first.
     #[serde(default)]
     pub causes_by_kind: Vec<KindCause>,
-    /// The same for the speed that the machine had in the runs; null where it is unknown for any pair.
+    /// The same for the speed that the machine had in the runs, which is what `validate` says first: its average is
+    /// `equal_speed.average_error`. Null where that speed is unknown for any pair.
     #[serde(default)]
     pub equal_speed: Option<Box<Judgement>>,
 }
@@ -32,7 +34,8 @@ pub struct Judgement {
 /// Errors and ranks over some pairs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figures {
-    /// Mean of the absolute errors, a fraction of the measured latency; null where nothing is predicted.
+    /// Mean of the absolute errors, a fraction of the measured latency; null where nothing is predicted. Raw where it
+    /// does not stand under `equal_speed`, as all figures.
     pub average_error: Option<f64>,
     /// Median of the absolute errors, a fraction.
     pub median_error: Option<f64>,
