@@ -24,6 +24,7 @@ pub(crate) struct Drain<'a> {
     patience_ns: u64,
     /// When, and whether the command had ended before.
     asked: Option<(u64, bool)>,
+    left: u64,
 }
 
 impl<'a> Drain<'a> {
@@ -33,7 +34,13 @@ impl<'a> Drain<'a> {
             stop,
             patience_ns: nanoseconds(patience),
             asked: None,
+            left: 0,
         }
+    }
+
+    /// What was seen and left.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
     }
 
     fn asked(&mut self, now_ns: u64, ended: bool) -> Option<(u64, bool)> {
@@ -81,6 +88,7 @@ impl<'a> Drain<'a> {
                 left += u64::from(is_operation(&event));
             }
         })?;
+        self.left += left;
         if left > 0 {
             assembler.take(RawEvent::Lost {
                 count: left,

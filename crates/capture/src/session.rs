@@ -210,6 +210,8 @@ pub struct CaptureSummary {
     /// Of these, operations on files whose opening was lost, so that nobody knows whether they
     /// belong to the directories asked for.
     pub left_out: u64,
+    /// Of these, what was seen and had not become an operation when a signal ended the capture.
+    pub cut_short: u64,
     /// Operations handed on without the name of their file or directory, because it was lost.
     pub nameless: u64,
     /// How often a directory was mounted at a second place, or moved, by what was traced: names there lead to files that
@@ -285,23 +287,13 @@ pub fn capture(
         sink,
         notice,
     );
-    if let Err(error) = driven {
-        let ends = is_command && !request.keep_running;
-        let why = &error.to_string();
-        notice(&Notice::Broken { why, ends });
-        if ends {
-            crate::end::tree(&mut running, &mut assembler, request.patience);
-        } else {
-            // What was to be left in the end is left now; otherwise whoever waits for fsage waits for it.
-            let wait = is_command && request.limit.is_none();
-            crate::end::leave(&mut running, &mut assembler, wait);
-            if wait {
-                let exit_status = running.exit_status();
-                notice(&Notice::EndedUntraced { exit_status });
-            }
+    let cut_short = match driven {
+        Ok(cut_short) => cut_short,
+        Err(error) => {
+            broken(request, &error, &mut running, &mut assembler, notice);
+            return Err(error);
         }
-        return Err(error);
-    }
+    };
     let (exit_status, pages_known) = (running.exit_status(), running.pages_known());
     let held_back = running.backend().held_back();
     // What cannot run on without its tracer ends here.
@@ -313,6 +305,7 @@ pub fn capture(
         lost: assembler.lost(),
         lost_32_bit: assembler.lost_32_bit(),
         left_out: assembler.left_out(),
+        cut_short,
         nameless: assembler.nameless(),
         mounted_again: assembler.mounted_again(),
         held_back,
@@ -324,6 +317,31 @@ pub fn capture(
         running_on: assembler.running_on(),
         programs: assembler.take_program_names(),
     })
+}
+
+/// A capture cannot go on: says so, and ends what it watches or leaves it to run on, as it was asked to.
+fn broken(
+    request: &CaptureRequest,
+    error: &CaptureError,
+    running: &mut Running,
+    assembler: &mut Assembler,
+    notice: &mut dyn FnMut(&Notice<'_>),
+) {
+    let is_command = matches!(request.what, What::Command { .. });
+    let ends = is_command && !request.keep_running;
+    let why = &error.to_string();
+    notice(&Notice::Broken { why, ends });
+    if ends {
+        crate::end::tree(running, assembler, request.patience);
+        return;
+    }
+    // What was to be left in the end is left now; otherwise whoever waits for fsage waits for it.
+    let wait = is_command && request.limit.is_none();
+    crate::end::leave(running, assembler, wait);
+    if wait {
+        let exit_status = running.exit_status();
+        notice(&Notice::EndedUntraced { exit_status });
+    }
 }
 
 /// Tells the assembler what will be told, and of the processes that run already.
@@ -343,7 +361,7 @@ fn drive(
     base_ns: u64,
     sink: &mut dyn OpSink,
     notice: &mut dyn FnMut(&Notice<'_>),
-) -> Result<(), CaptureError> {
+) -> Result<u64, CaptureError> {
     let limit_ns = request
         .limit
         .map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
@@ -372,7 +390,8 @@ fn drive(
             stopped = true;
         }
     }
-    assembler.flush(sink, true)
+    assembler.flush(sink, true)?;
+    Ok(drain.left())
 }
 
 /// `CLOCK_MONOTONIC`, and the wall clock's time since the epoch, in ns.

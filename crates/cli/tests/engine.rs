@@ -313,7 +313,7 @@ fn what_was_measured_is_shown_where_nothing_is_predicted() {
     let none = again("--json");
     assert_eq!(none.json()["average_error"], Value::Null);
     assert!(
-        none.stderr.contains("average error unknown, "),
+        none.stderr.contains("average error unknown; "),
         "{}",
         none.stderr
     );

@@ -226,7 +226,14 @@ fn tell(output: &Path, traced: &Traced, is_command: bool) {
 
 /// What is missing, and what was done so that nothing is.
 fn tell_losses(summary: &CaptureSummary) {
-    let no_room = summary.lost - summary.lost_32_bit - summary.left_out;
+    if summary.cut_short > 0 {
+        ui::line(&format!(
+            "the trace is not whole: {} events were seen and had not become operations when a signal ended it",
+            units::count(summary.cut_short)
+        ));
+    }
+    let told = summary.lost_32_bit + summary.left_out + summary.cut_short;
+    let no_room = summary.lost.saturating_sub(told);
     if no_room > 0 {
         ui::line(&format!(
             "the trace is not whole: for {} events there was no room; without --no-throttle, or with \
