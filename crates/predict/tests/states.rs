@@ -247,6 +247,13 @@ fn a_copy_that_shares_blocks_moves_nothing_and_is_in_no_cache() {
     s.open("/copy", CREATE, 4);
     s.data(OpKind::CopyOut, 4, 0, 8192).flags = COPY_WHOLE_BLOCKS;
     assert_eq!(families_on(everything(), &s)[1], "RC+WF");
+    // What was copied to elsewhere before is not what this is a copy of.
+    let mut s = Script::default();
+    s.open("/there", 0, 3).size_bytes = Some(8192);
+    s.data(OpKind::CopyIn, 3, 0, 8192).flags = COPY_WHOLE_BLOCKS;
+    s.open("/copy", CREATE, 4);
+    s.data(OpKind::CopyOut, 4, 0, 8192).flags = COPY_WHOLE_BLOCKS;
+    assert_eq!(families_on(everything(), &s)[3], "RC+WF");
     assert!(moved[2].starts_with("RC"), "{moved:?}");
 }
 

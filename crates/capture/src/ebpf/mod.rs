@@ -35,7 +35,6 @@ pub struct EbpfBackend {
     loaded: load::Loaded,
     mover: mover::Mover,
     decoder: wire::Decoder,
-    own: OwnTime,
     value_size: usize,
     adopt_threads: bool,
     /// The processes whose end is the capture's.
@@ -70,17 +69,14 @@ impl EbpfBackend {
             let pressure = buffers.throttle.then_some(pressure);
             mover::Mover::start(ring, pressure, buffers.spool_bytes())?
         };
-        let mut own = OwnTime::default();
         // Threads that are watched by their leader would all be, and go on.
         if !adopt_threads {
             let tasks = loaded.tasks.fd().as_fd();
-            own = own::measure(tasks, value_size, &mover, &mut decoder, alone_ns);
-            decoder.own_ns = own.within_ns;
+            decoder.own = own::measure(tasks, value_size, &mover, &mut decoder, alone_ns);
         }
         Ok(Self {
             value_size,
             decoder,
-            own,
             mover,
             loaded,
             adopt_threads,
@@ -203,7 +199,7 @@ impl Backend for EbpfBackend {
     }
 
     fn own(&self) -> OwnTime {
-        self.own
+        self.decoder.own
     }
 
     fn unseen(&self) -> Vec<&'static str> {

@@ -15,11 +15,10 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::mpsc;
 
 use fsage_core::{Pid, Tid};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::{mover::Mover, seed, wire::Decoder};
 use crate::raw::RawEvent;
-use crate::session::OwnTime;
+use crate::session::{OwnTime, now};
 
 /// Calls that are made, and of how many the least mean counts.
 const CALLS: usize = 1024;
@@ -37,9 +36,9 @@ pub(super) fn alone_ns() -> u64 {
         return 0;
     };
     let part_ns = || {
-        let start_ns = now_ns();
+        let start_ns = now().0;
         (0..PART).for_each(|_| seek(file.as_raw_fd()));
-        now_ns().saturating_sub(start_ns) / PART as u64
+        now().0.saturating_sub(start_ns) / PART as u64
     };
     (0..CALLS / PART).map(|_| part_ns()).min().unwrap_or(0)
 }
@@ -141,11 +140,6 @@ fn least(latencies: &[u64]) -> Option<u64> {
     parts
         .map(|part| part.iter().sum::<u64>() / PART as u64)
         .min()
-}
-
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 fn seek(fd: RawFd) {

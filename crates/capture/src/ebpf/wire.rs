@@ -4,6 +4,7 @@ use fsage_core::{Pid, Tid};
 use rustc_hash::FxHashMap;
 
 use crate::raw::{RawCall, RawEvent, RawFile};
+use crate::session::OwnTime;
 
 const FILE: usize = 40;
 /// In the first file.
@@ -159,7 +160,7 @@ pub(super) struct Decoder {
     /// Whether pages entering the page cache are seen.
     pages_known: bool,
     /// What the programs take of each call's latency.
-    pub own_ns: u64,
+    pub own: OwnTime,
     /// Paths of programs, by the thread that will return from execve.
     programs: FxHashMap<Tid, Vec<u8>>,
     /// Names that requests of io_uring were given, by request.
@@ -235,18 +236,8 @@ impl Decoder {
         };
         let known = |pages| self.pages_known.then_some(pages);
         RawCall {
-            nr,
-            start_ns: head.start_ns(),
-            latency_ns: head.latency_ns().saturating_sub(self.own_ns).max(1),
-            pid: head.pid(),
-            tid: head.tid(),
-            result: head.result(),
+            latency_ns: head.latency_ns().saturating_sub(self.own.within_ns).max(1),
             held_back_ns: u64::from(u16_at(head.bytes, HELD)) * HELD_UNIT_NS,
-            args: head.arguments(),
-            file: head.file(),
-            file2: file2.filter(|file| file.mode != 0),
-            path,
-            path2: head.path(true),
             path_unreadable: head.has(PATH_UNREADABLE),
             path_truncated: head.has(PATH_TRUNCATED),
             pages_missed: known(u32_at(head.bytes, 32)),
@@ -256,7 +247,7 @@ impl Decoder {
             } else {
                 [0; 2]
             },
-            request: false,
+            ..as_call(head, nr, [path, head.path(true)], file2)
         }
     }
 
@@ -272,16 +263,17 @@ impl Decoder {
         }
         let nr = u32::from(u16_at(head.bytes, 12));
         // A splice has no names, and its offsets there.
-        let [path, path2] = if has_second_file(nr) {
+        let names = if has_second_file(nr) {
             [None, None]
         } else {
             self.asked.remove(&key).unwrap_or_default()
         };
         if nr != 0 {
-            let call = request(head, nr, path, path2);
+            let call = request(head, nr, names);
             return Some(RawEvent::Call(Box::new(call)));
         }
         let opcode = head.argument(0) as u8;
+        let [path, _] = names;
         Some(RawEvent::Uring {
             start_ns: head.start_ns(),
             latency_ns: head.latency_ns(),
@@ -300,8 +292,22 @@ impl Decoder {
 }
 
 /// A request of io_uring that does what the call `nr` does.
-fn request(head: &Head<'_>, nr: u32, path: Option<Vec<u8>>, path2: Option<Vec<u8>>) -> RawCall {
+fn request(head: &Head<'_>, nr: u32, paths: [Option<Vec<u8>>; 2]) -> RawCall {
     let file2 = has_second_file(nr).then(|| head.file_at(EXTRA_END));
+    RawCall {
+        extra: [u64_at(head.bytes, EXTRA), u64_at(head.bytes, EXTRA + 8)],
+        request: true,
+        ..as_call(head, nr, paths, file2)
+    }
+}
+
+/// What a record says of a call, however that was made.
+fn as_call(
+    head: &Head<'_>,
+    nr: u32,
+    [path, path2]: [Option<Vec<u8>>; 2],
+    file2: Option<RawFile>,
+) -> RawCall {
     RawCall {
         nr,
         start_ns: head.start_ns(),
@@ -314,8 +320,6 @@ fn request(head: &Head<'_>, nr: u32, path: Option<Vec<u8>>, path2: Option<Vec<u8
         file2: file2.filter(|file| file.mode != 0),
         path,
         path2,
-        extra: [u64_at(head.bytes, EXTRA), u64_at(head.bytes, EXTRA + 8)],
-        request: true,
         ..RawCall::default()
     }
 }
@@ -400,7 +404,10 @@ mod tests {
             let mut bytes = vec![0; FILE_END];
             bytes[8..12].copy_from_slice(&ns.to_le_bytes());
             let mut decoder = Decoder {
-                own_ns: 90,
+                own: OwnTime {
+                    within_ns: 90,
+                    all_ns: 400,
+                },
                 ..Decoder::default()
             };
             match decoder.decode(&bytes) {

@@ -6,6 +6,7 @@
 use fsage_core::{COPY_SHARES, COPY_WHOLE_BLOCKS, OpKind, Tid};
 use rustc_hash::FxHashMap;
 
+use super::removal::kib_of;
 use super::{Passing, View};
 use crate::cost::{Charge, Stem};
 use crate::namespace::tree::Ino;
@@ -17,18 +18,18 @@ type Source = (Ino, u64);
 #[derive(Debug, Clone, Default)]
 pub(super) struct Copies {
     by_copy: FxHashMap<u32, Source>,
-    /// The source of the copy whose other side comes next.
-    begun: Option<(Tid, Source)>,
-    /// Who made the first side of a copy last, whatever it shares.
-    read_by: Option<Tid>,
+    /// The first side of a copy, if that was the last operation: the other side follows it at once.
+    begun: Option<Begun>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    tid: Tid,
+    /// Whose blocks the copy shares, if it does.
+    source: Option<Source>,
 }
 
 impl Copies {
-    /// Whether the thread's last operation was the first side of a copy.
-    fn begun_by(&self, tid: Tid) -> bool {
-        self.begun.is_some_and(|(begun, _)| begun == tid)
-    }
-
     /// It has blocks of its own from now on, or is gone.
     #[inline]
     pub fn forget(&mut self, ino: Ino) {
@@ -45,7 +46,10 @@ impl View {
     pub(super) fn shares_blocks(&self, step: &Passing<'_>) -> bool {
         let on_one = match step.op.kind {
             OpKind::CopyIn => step.resolved.node.is_some(),
-            OpKind::CopyOut => self.copies.begun_by(step.op.tid),
+            OpKind::CopyOut => self
+                .copies
+                .begun
+                .is_some_and(|begun| begun.source.is_some()),
             _ => false,
         };
         self.sizes.shares_blocks
@@ -54,15 +58,21 @@ impl View {
             && step.op.result.value().is_some_and(|bytes| bytes > 0)
     }
 
-    /// A side of a copy. The kernel reads the source in the same call, also one that the trace has not: where that lies
-    /// nobody knows, and so it is taken to be cached.
+    /// Follows which operations are sides of one copy. The kernel reads the source in the same call, also one that the trace
+    /// has not: where that lies nobody knows, and so it is taken to be cached.
+    #[inline]
     pub(super) fn copied(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
+        let tid = step.op.tid;
+        let begun = self.copies.begun.take();
         match step.op.kind {
-            OpKind::CopyIn => self.copies.read_by = Some(step.op.tid),
-            OpKind::CopyOut if self.copies.read_by.take() != Some(step.op.tid) => {
+            OpKind::CopyIn => self.copies.begun = Some(Begun { tid, source: None }),
+            OpKind::CopyOut if begun.is_some_and(|begun| begun.tid == tid) => {
+                self.copies.begun = begun;
+            }
+            OpKind::CopyOut => {
                 let bytes = step.op.result.value().unwrap_or(0);
                 if bytes > 0 {
-                    charges.push(Charge::sized(Stem::Rc, step.gap, bytes as f64 / 1024.0));
+                    charges.push(Charge::sized(Stem::Rc, step.gap, kib_of(bytes)));
                 }
             }
             _ => {}
@@ -97,7 +107,9 @@ impl View {
         // Of which file the program finds the blocks, where the system lists names in another order.
         let ino = self.placed(step, ino);
         let order = step.ns.tree.inode(ino).map(|inode| inode.order);
-        self.copies.begun = order.map(|order| (step.op.tid, (ino, order)));
+        if let Some(begun) = &mut self.copies.begun {
+            begun.source = order.map(|order| (ino, order));
+        }
     }
 
     /// The copy's side: it has its source's blocks, and nothing of it is in memory.
@@ -107,11 +119,9 @@ impl View {
         };
         self.cut_to(ino, 0);
         self.changing(ino).extends(step.ns.tree.size(ino));
-        let begun = self.copies.begun.take();
-        match begun.filter(|(tid, _)| *tid == step.op.tid) {
-            Some((_, source)) => self.copies.by_copy.insert(ino.0, source),
-            None => self.copies.by_copy.remove(&ino.0),
-        };
+        if let Some(source) = self.copies.begun.take().and_then(|begun| begun.source) {
+            self.copies.by_copy.insert(ino.0, source);
+        }
     }
 
     /// The file whose blocks this one shares.

@@ -100,9 +100,7 @@ impl View {
     pub(super) fn call(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
         let kind = step.op.kind;
         self.wait_for_room(step, charges);
-        if matches!(kind, OpKind::CopyIn | OpKind::CopyOut) {
-            self.copied(step, charges);
-        }
+        self.copied(step, charges);
         match step.resolved.action {
             _ if self.shares_blocks(step) => self.share(step, charges),
             Action::None => {}
