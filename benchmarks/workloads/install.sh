@@ -8,7 +8,9 @@ packages=(xfsprogs btrfs-progs fuse3 gcc make libc6-dev autoconf automake cmake 
     netpbm cpio squashfs-tools procmail rpm groff-base redis-server bonnie++ restic python3-lmdb
     fsmark rocksdb-tools mercurial subversion ccache qemu-utils 7zip notmuch etcd-server etcd-client fossil
     prometheus aria2 plocate rdiff-backup par2 logrotate slapd ostree reprepro tokyocabinet-bin zstd lz4 rdfind
-    duplicity genisoimage db5.3-util aide brz pigz lrzip zpaq bup rclone squid lighttpd cvs rsyslog influxdb rrdtool)
+    duplicity genisoimage db5.3-util aide brz pigz lrzip zpaq bup rclone squid lighttpd cvs rsyslog influxdb rrdtool
+    global unison rsnapshot vim-tiny openssh-client openssh-sftp-server doxygen xapian-omega xapian-tools apache2-bin
+    media-types git-annex golang-go firebird3.0-server-core firebird3.0-utils systemd-journal-remote)
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")

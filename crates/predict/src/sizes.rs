@@ -28,6 +28,9 @@ const BLOCK_KIB: f64 = 4.0;
 const LEAST_NAMES: f64 = 64.0;
 const MOST_NAMES: f64 = 256.0;
 
+/// A first write after a cold start takes so many times as long as another where it reads maps of what is free.
+const MAPS: f64 = 10.0;
+
 /// The largest that is not more, and at least 1.
 fn power_of_two(value: f64) -> u64 {
     1 << value.max(1.0).log2() as u64
@@ -105,6 +108,12 @@ fn room(vector: &SystemVector, fit: &str, each: &str) -> Option<(u64, u64)> {
     (fit > 0 && each_ns > 0).then_some((fit, each_ns))
 }
 
+/// Whether the first write after a cold start reads maps of what is free.
+fn reads_maps(vector: &SystemVector) -> bool {
+    let written = vector.named("WFC").zip(vector.named("WN4"));
+    written.is_some_and(|(first, any)| first.value > MAPS * any.value)
+}
+
 /// Sizes of a system; a size that is only a lower bound is no bound, and comes back apart.
 pub(crate) fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
     let size = |name: &str| {
@@ -145,6 +154,7 @@ pub(crate) fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
         room_changes: room(vector, "MTH", "MTW"),
         room_files: room(vector, "DFH", "DFW"),
         room_blocks: size("BTH").filter(|&most| most > 0 && vector.named("BTW").is_some()),
+        reads_maps: reads_maps(vector),
         write_kib_per_s: write_ns(vector).map_or(0, |ns| power_of_two(1e9 / ns)),
         seeks: !vector.machine.in_memory && !vector.machine.deviceless,
         place_ns: place_ns(vector),

@@ -237,6 +237,33 @@ fn files_lie_with_their_directories_where_these_take_turns() {
     assert_eq!(families(4.0), ["RFO", "RFO", "RFN", "RFO", "RFO", "RFO"]);
 }
 
+/// In each place that takes its turn the first allocation after a cold start is the dearest, whichever directory it is for.
+#[test]
+fn each_place_of_directories_has_a_first_allocation() {
+    let known = [("DAP", f64::from(512 << 10)), ("DAN", 2.0)];
+    let mut predictor = Predictor::new(Options::default(), vec![everything_but(&known)]);
+    let namespace = predictor.namespace_mut();
+    for (dir, ino) in [("a", 10), ("b", 11), ("c", 12), ("d", 13)] {
+        add(namespace, dir, (ino, NodeKind::Directory, 4096), &[]);
+    }
+    namespace.lay_out();
+    let mut s = Script::default();
+    for dir in ["/a", "/b", "/c", "/d"] {
+        s.open(&format!("{dir}/new"), CREATE, 3);
+    }
+    s.name(OpKind::Mkdir, "/e");
+    let mut notes = Notes::default();
+    for op in &s.ops {
+        predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+    }
+    let dearest = notes.0.iter().map(|note| {
+        let mut names = note.0.iter().map(|(name, _)| name.as_str());
+        names.any(|name| name == "CRC" || name == "MKDIRC")
+    });
+    let dearest: Vec<bool> = dearest.collect();
+    assert_eq!(dearest, [true, true, false, false, false]);
+}
+
 /// Commits were measured in each of the places among which directories take turns: what is made stable with its data pays
 /// as much more or less than at the first as its directory's place takes. What was written in place has no commit.
 #[test]

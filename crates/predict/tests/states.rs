@@ -457,8 +457,21 @@ fn a_start_of_writing_waits_for_nothing_and_leaves_little_to_fsync() {
     s.fd(OpKind::Fsync, 3);
     assert_eq!(
         syncs(&s),
-        ["SFRW", "SFRW", "FSYW", "FSYT", "FSYQ", "SFR", "FSYO"]
+        ["SFRW", "SFRW", "FSYW", "FSYTN", "FSYQ", "SFR", "FSYO"]
     );
+    // Where a name changes between them, inodes do.
+    let mut s = Script::default();
+    for (path, fd) in [("/a", 3), ("/b", 4), ("/c", 5)] {
+        s.open(path, CREATE, fd);
+        s.data(OpKind::Write, fd, 0, 16384);
+        range(&mut s, fd, 2);
+    }
+    s.fd(OpKind::Fsync, 3);
+    let new = s.paths.intern(b"/d");
+    s.name(OpKind::Rename, "/a").path2 = new;
+    s.fd(OpKind::Fsync, 4);
+    s.fd(OpKind::Fsync, 5);
+    assert_eq!(syncs(&s)[3..], ["FSYW", "FSYT", "FSYTN"]);
     // Dropping what is cached starts to write what is dirty.
     let mut s = Script::default();
     s.open("/a", CREATE, 3);
@@ -557,7 +570,6 @@ fn a_sync_is_charged_by_what_is_to_be_done() {
     );
 }
 
-/// The weight of FDSR in the last of some operations.
 /// What the last operation is charged: metrics, and how many times each.
 fn last_vector(script: &Script) -> Vec<(String, f64)> {
     let mut predictor = Predictor::new(Options::default(), vec![everything()]);
@@ -570,9 +582,37 @@ fn last_vector(script: &Script) -> Vec<(String, f64)> {
     notes.0.pop().unwrap().0
 }
 
-fn scattered(script: &Script) -> f64 {
+/// How many times the last of some operations is charged a metric.
+fn weight_in_last(script: &Script, name: &str) -> f64 {
     let last = last_vector(script);
-    last.iter().find(|(n, _)| n == "FDSR").map_or(0.0, |p| p.1)
+    last.iter().find(|(n, _)| n == name).map_or(0.0, |p| p.1)
+}
+
+#[test]
+fn space_is_found_for_each_place_of_a_new_file() {
+    let mut s = Script::default();
+    s.open("/image", CREATE, 3);
+    for mib in [9, 1, 5, 3] {
+        s.data(OpKind::Write, 3, mib << 20, 4096);
+        s.data(OpKind::Write, 3, (mib << 20) + 4096, 4096);
+    }
+    s.fd(OpKind::Fsync, 3);
+    assert_eq!(syncs(&s), ["FSYN+FSYNR"]);
+    assert_eq!(weight_in_last(&s, "FSYNR"), 3.0);
+    // Of a hole's pages too, where other blocks are written again; what lies together is one place.
+    for mib in [1, 2, 9] {
+        s.data(OpKind::Write, 3, mib << 20, 4096);
+    }
+    s.data(OpKind::Write, 3, (1 << 20) + 4096, 4096);
+    s.fd(OpKind::Fdatasync, 3);
+    assert_eq!(weight_in_last(&s, "FSYNR"), 1.0);
+    // The file's map has changed, as where blocks were reserved.
+    assert!(syncs(&s)[1].contains("FDSU"), "{:?}", syncs(&s));
+    for mib in [1, 2, 9] {
+        s.data(OpKind::Write, 3, mib << 20, 4096);
+    }
+    s.fd(OpKind::Fdatasync, 3);
+    assert_eq!(weight_in_last(&s, "FSYNR"), 0.0);
 }
 
 #[test]
@@ -588,7 +628,7 @@ fn runs_cost_as_much_less_as_they_lie_nearer_than_measured() {
             s.data(OpKind::Write, 3, block * every, 4096);
         }
         s.fd(OpKind::Fdatasync, 3);
-        scattered(&s)
+        weight_in_last(&s, "FDSR")
     };
     // Four beside the first, with 16 KiB between them.
     assert_eq!(written(20 << 10), 4.0 * 16.0 / 1024.0 / 15.0);
@@ -894,6 +934,39 @@ fn the_first_allocation_after_a_cold_start_is_the_dearest() {
             .unwrap();
     }
     assert!(notes.0[0].0.iter().all(|(name, _)| name != "MKDIRC"));
+}
+
+#[test]
+fn the_first_block_brings_the_maps_of_all_groups_once() {
+    let maps = |mkdir_first: bool, known: &[(&str, f64)]| {
+        let mut s = Script::default();
+        if mkdir_first {
+            s.name(OpKind::Mkdir, "/d");
+        }
+        for (path, fd) in [("/a", 3), ("/b", 4)] {
+            s.open(path, CREATE, fd);
+            s.data(OpKind::Write, fd, 0, 4096);
+        }
+        if !mkdir_first {
+            s.name(OpKind::Mkdir, "/d");
+        }
+        let mut predictor = Predictor::new(Options::default(), vec![everything_but(known)]);
+        let mut notes = Notes::default();
+        for op in &s.ops {
+            predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+        }
+        let of = |name: &str, vector: &[(String, f64)]| {
+            vector.iter().find(|(n, _)| n == name).map_or(0.0, |n| n.1)
+        };
+        let each = notes.0.iter().map(|note| of("WFC", &note.0));
+        each.filter(|&times| times != 0.0).collect::<Vec<f64>>()
+    };
+    let ext2 = [("WFC", 135e6), ("WN4", 2e3)];
+    assert_eq!(maps(false, &ext2), [1.0]);
+    // MKDIRC is of the first of all, and holds them.
+    assert!(maps(true, &ext2).is_empty());
+    // Space is found later elsewhere.
+    assert!(maps(false, &[("WFC", 8e3), ("WN4", 2e3)]).is_empty());
 }
 
 /// What is made cold within a trace is cold again; where names stay, only data is.

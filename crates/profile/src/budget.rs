@@ -13,7 +13,7 @@ pub const NO_TIME: &str = "no time left";
 
 /// Procedures by what they are worth to a prediction: what nearly every workload does, then what costs
 /// most where it is done, then the rest.
-const BY_VALUE: [&str; 49] = [
+const BY_VALUE: [&str; 51] = [
     "empty call",
     // It tells of a file system as it is made: what comes later gives its metadata more room.
     "changes without room",
@@ -39,6 +39,8 @@ const BY_VALUE: [&str; 49] = [
     "copies that share blocks",
     "writes to uncached files",
     "scattered writes without room",
+    "places of a new file",
+    "fsyncs of many files",
     "slowdown by bytes written",
     "cold directories",
     "cold files of several threads",

@@ -236,6 +236,7 @@ const ROWS: &[(&str, Expected)] = &[
     ("RDC", |s| Some(1e9 / s.data(|d| d.read_kib_ns))),
     ("REOF", |s| Some(s.data(|d| d.read_end_ns))),
     ("RHO", |s| Some(s.read(s.kib) + s.pages * s.brought())),
+    ("WFC", |s| Some(s.write(4.0) + s.new_page())),
     ("WF", |s| Some(s.write(s.kib) + s.pages * s.new_page())),
     ("WN", |s| Some(s.write(s.kib) + s.pages * s.new_page())),
     ("WH", |s| Some(s.write(s.kib) + s.pages * s.new_page())),
@@ -509,6 +510,7 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
     ),
     ("CPS", "the truth shares no blocks"),
     ("CPSD", "the truth shares no blocks"),
+    ("FSYNR", "the truth writes a file at one place"),
     ("CRP", "the truth passes over no inode"),
     ("CRQ", "the truth makes nothing behind anybody's back"),
     ("RMQ", "the truth frees nothing behind anybody's back"),
@@ -528,6 +530,10 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
     (
         "FSYW",
         "which blocks a commit holds depends on the numbers of inodes",
+    ),
+    (
+        "FSYTN",
+        "whether its data has to be flushed depends on what was written before",
     ),
     (
         "FSYT",

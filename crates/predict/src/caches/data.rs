@@ -425,7 +425,7 @@ impl View {
         }
         let serial = open.map_or(0, |o| o.serial);
         let new_file = open.is_some_and(|o| o.created || o.truncated) && first && old_size == 0;
-        self.write_pages(
+        let placed = self.write_pages(
             step,
             ino,
             (offset, length.min(MOST_BYTES)),
@@ -434,6 +434,10 @@ impl View {
             (new_file, first),
             charges,
         );
+        if placed {
+            self.finds_space(false, charges);
+            self.takes_place(ino, before.0);
+        }
         self.scatters(ino, before, charges);
         self.copies.forget(ino);
         if asked & O_DSYNC != 0 {
@@ -442,7 +446,7 @@ impl View {
     }
 
     /// Finds the state of each page that a write touches; the write is charged as what most of its
-    /// pages are, and each part of a block that must be read first in addition.
+    /// pages are, and each part of a block that must be read first in addition. Whether one had no space yet.
     #[allow(
         clippy::too_many_arguments,
         reason = "one call site; the arguments are the write"
@@ -456,7 +460,7 @@ impl View {
         serial: u32,
         begins: (bool, bool),
         charges: &mut Vec<Charge>,
-    ) {
+    ) -> bool {
         let end = offset.saturating_add(length);
         let (first, last) = (offset / PAGE_BYTES, (end - 1) / PAGE_BYTES);
         self.moved.touch(ino, first..=last, end - offset);
@@ -502,6 +506,9 @@ impl View {
                 count.1 += 1;
             }
         }
+        let counted = |of: &[Stem]| counts.iter().any(|c| c.1 > 0 && of.contains(&c.0));
+        let (placed, filled) = (counted(&[Stem::Wn, Stem::Wh]), counted(&[Stem::Wh]));
+        self.state(ino).reserved |= filled;
         // What some pages are, all of the write's are.
         fresh = fresh * all / followed;
         counts = counts.map(|(stem, pages)| (stem, pages * all / followed));
@@ -514,6 +521,7 @@ impl View {
             charge_states(step.gap, &counts, (rest, kib), begins, charges);
         }
         self.make_room(step, charges);
+        placed
     }
 
     /// Unmapping takes as long as what was touched is long, of which a fault maps 64 KiB at the most.
@@ -553,7 +561,10 @@ impl View {
         let mut brought = 0u64;
         for page in first..=last {
             let before = if write {
-                self.note_fault(ino, page.saturating_mul(PAGE_BYTES));
+                let apart = self.note_fault(ino, page.saturating_mul(PAGE_BYTES));
+                if !there(page) {
+                    self.takes_place(ino, !apart);
+                }
                 self.pages.write(ino.0, page, 0, step.op.start_ns)
             } else {
                 self.pages.read(ino.0, page, false)

@@ -23,6 +23,22 @@ const ANYWHERE: u64 = 0x9e37_79b9_7f4a_7c15;
 /// its own pause.
 const BACK_TO_BACK: Gap = Gap::NONE;
 
+/// Accesses and hits of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HitCount {
+    /// Accesses.
+    pub accesses: u64,
+    /// Those that hit.
+    pub hits: u64,
+}
+
+impl HitCount {
+    pub(super) fn add(&mut self, hit: bool) {
+        self.accesses += 1;
+        self.hits += u64::from(hit);
+    }
+}
+
 impl View {
     /// Charges every lookup of a walk.
     #[inline]

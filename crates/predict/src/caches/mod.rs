@@ -10,6 +10,7 @@ mod asks;
 mod copies;
 mod data;
 mod dirty;
+mod first;
 mod inodes;
 mod listing;
 mod lookup;
@@ -27,6 +28,7 @@ use dirty::Dirty;
 pub use dirty::Throttle;
 use inodes::{Inodes, Place};
 use listing::Listings;
+pub use lookup::HitCount;
 use lookup::OldNames;
 use moved::Moved;
 use places::Answers;
@@ -84,6 +86,8 @@ pub struct Sizes {
     pub room_changes: Option<(u64, u64)>,
     /// Dirty files beside which nothing is written back for want of room, and nanoseconds that one more costs from then on.
     pub room_files: Option<(u64, u64)>,
+    /// Whether the first write after a cold start reads maps of what is free (WFC).
+    pub reads_maps: bool,
     /// How many blocks apart from each other can be dirty before a write waits until all are written (BTH).
     pub room_blocks: Option<u64>,
     /// What the device writes in a second, roughly: a power of two.
@@ -127,6 +131,8 @@ struct FileState {
     disk_size: u64,
     grown: bool,
     reserved: bool,
+    /// Writes that found no space for what they hold, each elsewhere than the one before it.
+    places: u32,
     renamed: bool,
     changed: bool,
     /// A directory in which a name was removed, made.
@@ -165,22 +171,6 @@ impl FileState {
             in_turn: self.in_turn,
             ..Self::default()
         }
-    }
-}
-
-/// Accesses and hits of a cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct HitCount {
-    /// Accesses.
-    pub accesses: u64,
-    /// Those that hit.
-    pub hits: u64,
-}
-
-impl HitCount {
-    fn add(&mut self, hit: bool) {
-        self.accesses += 1;
-        self.hits += u64::from(hit);
     }
 }
 
@@ -260,8 +250,7 @@ pub struct View {
     turn: u32,
     /// Ranges of files that have room and hold no data.
     reserved: FxHashMap<u32, Vec<(u64, u64)>>,
-    /// Directories in which something was allocated since the start.
-    allocated_in: FxHashSet<u32>,
+    allocated: first::Allocated,
     cold_start: bool,
     recent: Recent,
     moved: Moved,
@@ -340,7 +329,7 @@ impl View {
             inodes: Inodes::default(),
             directories: FxHashMap::default(),
             laid_out: FxHashMap::default(),
-            allocated_in: FxHashSet::default(),
+            allocated: first::Allocated::default(),
             cold_start: start == Start::Cold,
             recent: Recent::default(),
             moved: Moved::default(),
@@ -478,7 +467,7 @@ impl View {
             self.inodes_there.clear();
             self.next_stretch = None;
             self.old_names.clear();
-            self.allocated_in.clear();
+            self.allocated = first::Allocated::default();
             self.inodes.make_cold();
             self.cold_start = true;
         }

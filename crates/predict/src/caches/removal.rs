@@ -48,6 +48,8 @@ pub(super) struct Rows {
     dirtied: FxHashMap<Tid, Behind>,
     /// Whose last hard link it was, from and to which directories, after how many commits.
     pub last_link: Option<(Tid, [Option<Ino>; 2], u32)>,
+    /// After how many commits something was renamed last.
+    pub renamed_after: Option<u32>,
 }
 
 impl Row {
@@ -246,6 +248,7 @@ impl View {
         if let Some(ino) = step.resolved.node {
             self.changing(ino).renamed = true;
         }
+        self.rows.renamed_after = Some(self.commits);
         self.changed_dir(step, true);
     }
 

@@ -213,6 +213,9 @@ impl View {
             },
         };
         charges.push(Charge::once(stem, step.gap));
+        if kind == OpKind::Mkdir {
+            self.finds_space(stem == Stem::MkdirC, charges);
+        }
         match kind {
             OpKind::Mkdir | OpKind::Mknod | OpKind::Symlink | OpKind::Link => {
                 self.changed_dir(step, false);
@@ -249,27 +252,6 @@ impl View {
         let dirs = step.resolved.walks.map(|walk| walk.map(|walk| walk.dir));
         let this = Some((step.op.tid, dirs, self.commits));
         std::mem::replace(&mut self.rows.last_link, this) == this
-    }
-
-    /// Whether nothing was allocated yet beside what this call makes: bitmaps and tables of inodes must
-    /// come from the device then. Directories below one another and beside one another share them.
-    fn allocates_first(&mut self, step: &Passing<'_>) -> bool {
-        let Some(walk) = step.resolved.walks[0] else {
-            return false;
-        };
-        let dir = walk.dir;
-        let born = step.ns.tree.inode(dir).is_none_or(|d| d.born);
-        let above = step.ns.tree.inode(dir).map_or(u32::MAX, |d| d.parent);
-        if !self.cold_start || born {
-            return false;
-        }
-        let beside = self.allocated_in.contains(&dir.0) || self.allocated_in.contains(&above);
-        self.allocated_in.extend([dir.0, above]);
-        if beside {
-            return false;
-        }
-        let brought = self.brings_last_inodes(step);
-        brought || !self.sizes.file_system.keeps_free_inodes_in_memory()
     }
 
     fn open_close(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {

@@ -43,8 +43,10 @@ pub(super) struct LastSync {
 struct Waiting {
     kib: f64,
     runs: f64,
-    /// Runs beside the first, each as a part of one of FDSR.
+    /// Runs beside the first that lie where they did, each as a part of one of FDSR.
     apart: f64,
+    /// Runs beside the first for which space has to be found.
+    new: f64,
 }
 
 impl FileState {
@@ -106,9 +108,13 @@ impl View {
             }
             let before = charges.len();
             if dirty.kib == 0.0 && metadata && committed {
-                charges.push(Charge::once(Stem::FsyT, step.gap));
+                // FSYT is of files among which each is renamed.
+                let renamed = self.rows.renamed_after == Some(self.commits);
+                let stem = if renamed { Stem::FsyT } else { Stem::FsyTN };
+                charges.push(Charge::once(stem, step.gap));
             } else if state.created {
                 charges.push(new_file_sync(step, dirty.kib, state, last));
+                more_places(dirty, step.gap, charges);
             } else {
                 self.old_file_sync(step, ino, (state, dirty, last), data_only, charges);
             }
@@ -164,10 +170,12 @@ impl View {
         let kib = self.pages.dirty_pages(ino.0) as f64 * PAGE_KIB;
         let runs = self.pages.dirty_runs(ino.0) as f64;
         let others = (runs - 1.0).max(0.0);
+        let new = f64::from(state.places).min(others);
         let mut waiting = Waiting {
             kib,
             runs,
-            apart: others,
+            apart: others - new,
+            new,
         };
         if self.sizes.seeks {
             // What lies between two runs is passed over: that takes as much less as it is less.
@@ -293,9 +301,15 @@ impl View {
         }
     }
 
-    /// Notes that a page of a mapping is written.
-    pub(super) fn note_fault(&mut self, ino: Ino, offset: u64) {
-        self.state(ino).lands(offset, offset);
+    /// Notes that a page of a mapping is written; whether it is apart from what was written last.
+    pub(super) fn note_fault(&mut self, ino: Ino, offset: u64) -> bool {
+        self.state(ino).lands(offset, offset)
+    }
+
+    /// Notes that space has to be found for what was written, in a place of its own unless it `goes_on` from the last.
+    pub(super) fn takes_place(&mut self, ino: Ino, goes_on: bool) {
+        let places = &mut self.state(ino).places;
+        *places = places.saturating_add(u32::from(!goes_on));
     }
 
     /// Notes that a range of a file has room that holds no data.
@@ -469,8 +483,16 @@ fn leaves_attributes(state: FileState) -> bool {
     !(state.created || state.extended || state.reserved || state.renamed)
 }
 
+/// Charges what finding space for more than one run takes.
+fn more_places(dirty: Waiting, gap: Gap, charges: &mut Vec<Charge>) {
+    if dirty.new > 0.0 {
+        charges.push(Charge::many(Stem::FsyNR, gap, dirty.new));
+    }
+}
+
 /// Charges runs that lie apart from the first.
 fn apart(dirty: Waiting, gap: Gap, charges: &mut Vec<Charge>) {
+    more_places(dirty, gap, charges);
     if dirty.apart > 0.0 {
         // FDSR is of one run and others, of which the first is paid for.
         let times = dirty.apart / (SCATTERED - 1.0);

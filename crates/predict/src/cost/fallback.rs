@@ -133,6 +133,8 @@ fn calls(stem: Stem) -> Chain {
 
 fn data(stem: Stem) -> Chain {
     Some(match stem {
+        // Nothing beyond what any write takes.
+        Wfc => &[&[Sized(Wn, 4.0)]],
         Rc => &[&[Times(RdO, 1.0), Same(Rdc)]],
         RcF => &[&[Same(Rc)]],
         RcR => &[&[Same(RcF)], &[Same(Rc)]],
@@ -203,6 +205,8 @@ fn sync(stem: Stem) -> Chain {
         FdsO => &[&[Same(FsyO)], &[Sized(Fds, 4.0)]],
         FsyC => &[&[Sized(FsyN, 1.0)], &[Sized(Fsy, 0.0)]],
         FsyN => &[&[Same(Fsy)]],
+        // Profiles without it tell of bytes alone.
+        FsyNR => &[&[]],
         FsyP => &[&[Sized(FsyN, 4.0)], &[Same(FsyS)]],
         FsyRn | FsyRm | FsyD => &[&[Same(FsyC)], &[Sized(Fsy, 0.0)]],
         FsyDF => &[&[Same(FsyQ)], &[Same(FsyD)]],
@@ -218,6 +222,7 @@ fn sync(stem: Stem) -> Chain {
         FdsL | FdsU => &[&[Same(FdsS)], &[Sized(Fds, 4.0)], &[Sized(Fsy, 4.0)]],
         FdsR => &[&[Times(FdsO, 16.0)], &[Sized(Fds, 64.0)]],
         FsyT => &[&[Same(FsyDF)], &[Same(FsyQ)], &[Same(FsyC)]],
+        FsyTN => &[&[Same(FsyT)], &[Same(FsyDF)], &[Same(FsyQ)], &[Same(FsyC)]],
         FsyW => &[&[Same(FsyS)], &[Sized(FsyN, 16.0)], &[Same(FsyC)]],
         FsyQ => &[&[Same(Seek)], &[Same(RdO)]],
         Sync => &[&[Sized(Fsy, 1024.0)]],

@@ -60,7 +60,8 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "write",
         &[
-            "WRO", "WRC", "WF", "WN", "WD", "WE", "WA", "WO", "WK", "WU", "WP", "WH", "FALLOC",
+            "WRO", "WRC", "WF", "WN", "WD", "WE", "WA", "WO", "WK", "WU", "WP", "WH", "WFC",
+            "FALLOC",
         ],
     ),
 ];

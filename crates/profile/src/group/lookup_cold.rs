@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use fsage_core::{Access, Errno, OpenFlags};
 
+use super::elsewhere::Elsewhere;
 use crate::error::{Halt, Res};
 use crate::lab::{Batch, LONG_ORDER, Lab};
 use crate::population::{FILE_COMPONENTS, Order, Population};
@@ -27,8 +28,8 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
     Procedure {
         name: "first allocations after a cold start",
-        stems: &["CRC", "MKDIRC"],
-        share: (12, 15),
+        stems: &ALLOCATIONS,
+        share: (15, 20),
         run: first_allocations,
     },
     Procedure {
@@ -146,10 +147,11 @@ fn uncached(lab: &mut Lab<'_>) -> Res {
     } else {
         Sampled::All
     };
+    let elsewhere = Elsewhere::create(lab)?;
     let stems = ["LUS_NC", "LUN_NC", "LUF_NC", "LUR_NC", "LUM_NC"];
     lab.rounds(&stems, (lab.scale(2, 4), lab.scale(3, 10)), |lab, _| {
         lab.begin_part(5);
-        lab.make_cold()?;
+        elsewhere.make_cold(lab)?;
         // Every directory is warm before its files are asked for, or the cost would be two.
         let order: Vec<usize> = (0..spread.items.len()).collect();
         warm(lab, &spread)?;
@@ -160,7 +162,7 @@ fn uncached(lab: &mut Lab<'_>) -> Res {
             &mut BTreeSet::new(),
         )?;
         lab.begin_part(4);
-        lab.make_cold()?;
+        elsewhere.make_cold(lab)?;
         warm(lab, &spread)?;
         let order: Vec<usize> = (0..spread.dirs.len())
             .flat_map(|d| walk::near(&mut lab.random, &spread.of_dir(d)))
@@ -173,7 +175,7 @@ fn uncached(lab: &mut Lab<'_>) -> Res {
         )?;
         lab.begin_part(3);
         if !one.items.is_empty() {
-            lab.make_cold()?;
+            elsewhere.make_cold(lab)?;
             warm(lab, &one)?;
             let order = walk::far(&mut lab.random, one.items.len(), one.items.len() / 10);
             visit(
@@ -184,15 +186,16 @@ fn uncached(lab: &mut Lab<'_>) -> Res {
             )?;
         }
         lab.begin_part(2);
-        lab.make_cold()?;
+        elsewhere.make_cold(lab)?;
         one_of_each(lab, &spread)?;
         lab.begin_part(1);
-        lab.make_cold()?;
+        elsewhere.make_cold(lab)?;
         missing(lab, &spread)
     })?;
     if !one.items.is_empty() {
         one.discard(lab)?;
     }
+    elsewhere.discard(lab)?;
     spread.discard(lab)
 }
 
@@ -299,9 +302,10 @@ fn by_another_name(lab: &mut Lab<'_>) -> Res {
             other.push(path);
         }
     }
+    let elsewhere = Elsewhere::create(lab)?;
     let rounds = (lab.scale(2, 4), lab.scale(3, 10));
     lab.rounds(&["LUS_AC", "LUR_AC"], rounds, |lab, _| {
-        lab.make_cold()?;
+        elsewhere.make_cold(lab)?;
         population.warm_names(lab)?;
         fs.access(links.as_bytes(), Access::Exists)?;
         let rest = shallow(lab, &links)?;
@@ -317,23 +321,26 @@ fn by_another_name(lab: &mut Lab<'_>) -> Res {
         }
         Ok(())
     })?;
+    elsewhere.discard(lab)?;
     lab.discard(&links)?;
     population.discard(lab)
 }
 
 /// Directories of the population.
 const GROUPS: usize = 16;
+const BLOCK: u64 = 4096;
 
-/// The first create and the first mkdir after a cold start, in turn, in any directory, whose own blocks are cached.
-/// Others beside it find what that brings.
+const ALLOCATIONS: [&str; 3] = ["CRC", "MKDIRC", "WFC"];
+/// The first create, the first mkdir and the first write after a cold start, in turn, in any directory, whose own blocks
+/// are cached. Others beside it find what that brings.
 fn first_allocations(lab: &mut Lab<'_>) -> Res {
     let fs = lab.fs;
     lab.start_afresh()?;
     let population = Population::create(lab, 400, GROUPS, Order::ByDirectory)?;
-    let (create, mkdir) = (Probe::of("CRC"), Probe::of("MKDIRC"));
-    let rounds = (lab.scale(4, 10), lab.scale(8, 40));
-    lab.rounds(&["CRC", "MKDIRC"], rounds, |lab, round| {
-        lab.make_cold()?;
+    let elsewhere = Elsewhere::create(lab)?;
+    let rounds = (lab.scale(6, 12), lab.scale(12, 60));
+    lab.rounds(&ALLOCATIONS, rounds, |lab, round| {
+        elsewhere.make_cold(lab)?;
         let dir = lab.random.below(population.dirs.len());
         let Some(dir) = population.dirs.get(dir) else {
             return Ok(());
@@ -342,17 +349,43 @@ fn first_allocations(lab: &mut Lab<'_>) -> Res {
             Ok(fs.read_dir(h)?)
         })?;
         let path = format!("{dir}/new{round}").into_bytes();
-        lab.begin(Batch::Blocking);
-        if round % 2 == 0 {
-            let call = || fs.open(&path, OpenFlags::CREATE_NEW, 0o644);
-            let handle = lab.call_path(create, 0, FILE_COMPONENTS, call)?;
-            fs.close(handle)?;
-        } else {
-            lab.call_path(mkdir, 0, FILE_COMPONENTS, || fs.mkdir(&path, 0o755))?;
+        match ALLOCATIONS.get(round % ALLOCATIONS.len()) {
+            Some(&"MKDIRC") => {
+                lab.begin(Batch::Blocking);
+                let probe = Probe::of("MKDIRC");
+                lab.call_path(probe, 0, FILE_COMPONENTS, || fs.mkdir(&path, 0o755))?;
+            }
+            Some(&"WFC") => return first_write(lab, &population),
+            _ => {
+                lab.begin(Batch::Blocking);
+                let call = || fs.open(&path, OpenFlags::CREATE_NEW, 0o644);
+                let handle = lab.call_path(Probe::of("CRC"), 0, FILE_COMPONENTS, call)?;
+                fs.close(handle)?;
+            }
         }
         lab.end().map(|_| ())
     })?;
+    elsewhere.discard(lab)?;
     population.discard(lab)
+}
+
+/// Appends a block to any file.
+fn first_write(lab: &mut Lab<'_>, population: &Population) -> Res {
+    let fs = lab.fs;
+    let item = lab.random.below(population.items.len());
+    let Some(item) = population.items.get(item) else {
+        return Ok(());
+    };
+    let end = fs.stat(&item.path)?.size_bytes;
+    let at = end.next_multiple_of(BLOCK);
+    lab.with_open(&item.path, OpenFlags::READ_WRITE, |lab, handle| {
+        lab.begin(Batch::Blocking);
+        lab.call(Probe::of("WFC"), 0, || {
+            fs.pwrite(handle, &[1; BLOCK as usize], at)
+        })?;
+        lab.end()?;
+        Ok(fs.ftruncate(handle, end)?)
+    })
 }
 
 /// Links to one inode: under the limits of the common file systems.

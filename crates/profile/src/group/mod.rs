@@ -6,6 +6,7 @@ pub(crate) mod changes;
 pub(crate) mod cold;
 pub(crate) mod copies;
 pub(crate) mod data;
+mod elsewhere;
 pub(crate) mod files;
 pub(crate) mod host_calls;
 pub(crate) mod lookup;

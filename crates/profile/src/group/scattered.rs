@@ -1,17 +1,31 @@
-//! How many blocks apart from each other can be dirty before a write waits, and what writes wait from then on: btrfs keeps
-//! room for where each of them will be, and writes all where it finds none.
+//! What blocks cost that lie apart from each other.
+//!
+//! How many can be dirty before a write waits, and what writes wait from then on: btrfs keeps room for where each of them
+//! will be, and writes all where it finds none. And what it takes to find space for each of a new file's.
+
+use fsage_core::OpenFlags;
 
 use super::changes::{WAITED_NS, found, waits};
+use super::sync::{fresh, write};
 use crate::error::{Halt, Res};
-use crate::lab::Lab;
+use crate::lab::{Batch, Lab};
+use crate::probe::Probe;
 use crate::registry::Procedure;
 
-pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
-    name: "scattered writes without room",
-    stems: &["BTH", "BTW"],
-    share: (20, 15),
-    run: scattered,
-}];
+pub(crate) const PROCEDURES: &[Procedure] = &[
+    Procedure {
+        name: "scattered writes without room",
+        stems: &["BTH", "BTW"],
+        share: (20, 15),
+        run: scattered,
+    },
+    Procedure {
+        name: "places of a new file",
+        stems: &["FSYNR"],
+        share: (5, 10),
+        run: places,
+    },
+];
 
 const FILE_BYTES: u64 = 64 << 20;
 const BLOCK: u64 = 4096;
@@ -22,6 +36,9 @@ const LOOK_NS: (usize, usize) = (1_500_000_000, 10_000_000_000);
 const MOST: (usize, usize) = (4_000, 16_000);
 /// The least share of the time of all writes that those which wait take where room is what they wait for.
 const WAITING_SHARE: f64 = 0.5;
+/// Blocks of a new file, and how far one begins from the next where they lie apart.
+const PLACES: u64 = 64;
+const APART: u64 = 1 << 20;
 
 fn scattered(lab: &mut Lab<'_>) -> Res {
     let blocks = FILE_BYTES.min(lab.room_bytes() / 4) / BLOCK;
@@ -37,7 +54,7 @@ fn scattered(lab: &mut Lab<'_>) -> Res {
     let most = lab.scale(MOST.0, MOST.1).min(blocks as usize);
     let payload = std::mem::take(&mut lab.payload);
     let block = payload.get(..BLOCK as usize).unwrap_or_default();
-    let done = lab.with_open(&path, fsage_core::OpenFlags::READ_WRITE, |lab, handle| {
+    let done = lab.with_open(&path, OpenFlags::READ_WRITE, |lab, handle| {
         let mut took = Vec::with_capacity(most);
         while took.len() < most && !lab.over() && lab.clock.now_ns() < end_ns {
             let at = took.len() as u64 * ELSEWHERE % blocks * BLOCK;
@@ -64,4 +81,32 @@ fn waits_of(took: &[f64]) -> Option<(f64, Vec<f64>)> {
     let waiting: f64 = took.iter().filter(|&&ns| ns > WAITED_NS).sum();
     let all: f64 = took.iter().sum();
     waits(took).filter(|_| waiting > WAITING_SHARE * all)
+}
+
+/// New files of so many blocks, in one piece and apart, by turns.
+fn places(lab: &mut Lab<'_>) -> Res {
+    let dir = lab.fresh_dir("sn")?;
+    let mut paths = Vec::new();
+    let rounds = (lab.scale(4, 8), lab.scale(12, 40));
+    lab.rounds(&["FSYNR"], rounds, |lab, _| {
+        lab.begin(Batch::Blocking);
+        let together_ns = synced(lab, &dir, BLOCK, &mut paths)?;
+        let apart_ns = synced(lab, &dir, APART, &mut paths)?;
+        let each_ns = (apart_ns - together_ns).max(0.0) / (PLACES - 1) as f64;
+        lab.add(Probe::of("FSYNR"), 0, each_ns);
+        lab.end().map(|_| ())
+    })?;
+    paths.iter().try_for_each(|path| Ok(lab.fs.unlink(path)?))
+}
+
+/// What the fsync of a new file takes whose blocks lie so far from each other.
+fn synced(lab: &mut Lab<'_>, dir: &str, every: u64, paths: &mut Vec<Vec<u8>>) -> Res<f64> {
+    let (fs, path) = (lab.fs, fresh(lab, dir));
+    paths.push(path.clone());
+    lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+        for number in 0..PLACES {
+            write(lab, handle, number * every, BLOCK as usize)?;
+        }
+        Ok(lab.timed(|| fs.fsync(handle))?.1)
+    })
 }

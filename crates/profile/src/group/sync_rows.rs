@@ -23,6 +23,12 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
         run: rows,
     },
     Procedure {
+        name: "fsyncs of many files",
+        stems: &["FSYTN"],
+        share: (6, 8),
+        run: unnamed,
+    },
+    Procedure {
         name: "sync and ranges",
         stems: &RANGES,
         share: (8, 20),
@@ -462,6 +468,32 @@ fn started(lab: &mut Lab<'_>, dir: &str) -> Res {
     })?;
     paths.push(path);
     paths.iter().try_for_each(|path| Ok(fs.unlink(path)?))
+}
+
+/// Files whose writing was started, one made stable after the other, where no name changes. The first commits for all.
+fn unnamed(lab: &mut Lab<'_>) -> Res {
+    let (fs, dir) = (lab.fs, lab.fresh_dir_at_home("zn")?);
+    let rounds = (lab.scale(2, 6), lab.scale(6, 20));
+    lab.rounds(&["FSYTN"], rounds, |lab, _| {
+        lab.begin(Batch::Blocking);
+        let mut paths = Vec::new();
+        for _ in 0..FILES {
+            let path = fresh(lab, &dir);
+            lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+                write(lab, handle, 0, FILE_BYTES)?;
+                Ok(fs.sync_file_range(handle, 0, 0, RangeSync::START)?)
+            })?;
+            paths.push(path);
+        }
+        for (turn, path) in paths.iter().enumerate() {
+            lab.with_open(path, OpenFlags::READ_WRITE, |lab, handle| match turn {
+                0 => Ok(fs.fsync(handle)?),
+                _ => lab.call(Probe::of("FSYTN"), 0, || fs.fsync(handle)),
+            })?;
+        }
+        lab.end()?;
+        paths.iter().try_for_each(|path| Ok(fs.unlink(path)?))
+    })
 }
 
 /// How long a sync takes that finds so many small files dirty, of which each is in the next of some directories, and so

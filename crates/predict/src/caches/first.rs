@@ -1,0 +1,79 @@
+//! What is allocated first after a cold start: maps of what is free come from the device then.
+
+use fsage_core::OpKind;
+use rustc_hash::FxHashSet;
+
+use super::{PAGE_KIB, Passing, View};
+use crate::cost::{Charge, Gap, Stem};
+
+/// What was allocated since a cold start.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Allocated {
+    /// Directories in which something was made, and those above them.
+    beside: FxHashSet<u32>,
+    /// Of the places among which directories take turns, those in which something was made.
+    turns: FxHashSet<u64>,
+    /// Whether space was found for anything.
+    space: bool,
+}
+
+impl View {
+    /// Whether nothing was allocated yet beside what this call makes: bitmaps and tables of inodes must
+    /// come from the device then. Directories below one another and beside one another share them, and those whose turn
+    /// is in one place, new ones too.
+    pub(super) fn allocates_first(&mut self, step: &Passing<'_>) -> bool {
+        let Some(walk) = step.resolved.walks[0] else {
+            return false;
+        };
+        let dir = walk.dir;
+        let born = step.ns.tree.inode(dir).is_none_or(|d| d.born);
+        let above = step.ns.tree.inode(dir).map_or(u32::MAX, |d| d.parent);
+        if !self.cold_start {
+            return false;
+        }
+        if let Some((_, places)) = self.sizes.directories_in_turn {
+            let made = step.resolved.node.filter(|_| step.op.kind == OpKind::Mkdir);
+            let turn = self.directory_rank(step, made.unwrap_or(dir).0) % places;
+            let first = self.allocated.turns.insert(turn);
+            if first {
+                self.brings_last_inodes(step);
+            }
+            return first;
+        }
+        if born {
+            return false;
+        }
+        let beside =
+            self.allocated.beside.contains(&dir.0) || self.allocated.beside.contains(&above);
+        self.allocated.beside.extend([dir.0, above]);
+        if beside {
+            return false;
+        }
+        let brought = self.brings_last_inodes(step);
+        if self.sizes.file_system.keeps_free_inodes_in_memory() {
+            return brought;
+        }
+        // On a disk what is read of one map brings those beside it.
+        !self.sizes.seeks || self.allocated.turns.insert(0)
+    }
+
+    /// Space is found for what is written or made: the first time, ext2 reads the maps of all groups (`WFC`). They are in
+    /// `MKDIRC` where that is `paid`.
+    pub(super) fn finds_space(&mut self, paid: bool, charges: &mut Vec<Charge>) {
+        if !self.cold_start || !self.sizes.reads_maps {
+            return;
+        }
+        let first = !std::mem::replace(&mut self.allocated.space, true);
+        let times = match (first, paid) {
+            (true, false) => 1.0,
+            (false, true) => -1.0,
+            _ => return,
+        };
+        // Of a write, what it takes beyond any other.
+        charges.push(Charge::many(Stem::Wfc, Gap::NONE, times));
+        charges.push(Charge {
+            times: -times,
+            ..Charge::sized(Stem::Wn, Gap::NONE, PAGE_KIB)
+        });
+    }
+}
