@@ -937,6 +937,25 @@ fn the_first_allocation_after_a_cold_start_is_the_dearest() {
 }
 
 #[test]
+fn a_fault_on_reserved_space_reads_nothing() {
+    let faults = |reserved: bool| {
+        let mut s = Script::default();
+        s.open("/out", CREATE, 3);
+        if reserved {
+            s.data(OpKind::Fallocate, 3, 0, 1 << 20);
+        } else {
+            s.data(OpKind::Write, 3, 0, 1 << 20);
+            s.fd(OpKind::Fsync, 3);
+            s.data(OpKind::Advise, 3, 0, 0).flags = 4;
+        }
+        s.data(OpKind::Fault, 3, 65536, 4096).flags = 1;
+        families(&s).pop().unwrap()
+    };
+    assert_eq!(faults(true), "MFW");
+    assert!(faults(false).contains("RFO"), "{}", faults(false));
+}
+
+#[test]
 fn the_first_block_brings_the_maps_of_all_groups_once() {
     let maps = |mkdir_first: bool, known: &[(&str, f64)]| {
         let mut s = Script::default();

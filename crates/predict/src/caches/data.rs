@@ -551,25 +551,18 @@ impl View {
         debug_assert!(step.op.kind == OpKind::Fault);
         let faults = &mut self.state(ino).faults;
         *faults = faults.saturating_add(1);
-        let there = |page: u64| {
-            let at = page.saturating_mul(PAGE_BYTES);
-            let tree = &step.ns.tree;
-            tree.allocated(ino, at, at.saturating_add(PAGE_BYTES))
-        };
         let first = offset / PAGE_BYTES;
         let last = offset.saturating_add(length.clamp(1, 1 << 21) - 1) / PAGE_BYTES;
         let mut brought = 0u64;
         for page in first..=last {
+            let held = self.holds_data(step, ino, page);
             let before = if write {
-                let apart = self.note_fault(ino, page.saturating_mul(PAGE_BYTES));
-                if !there(page) {
-                    self.takes_place(ino, !apart);
-                }
+                self.note_fault(step, ino, page, charges);
                 self.pages.write(ino.0, page, 0, step.op.start_ns)
             } else {
                 self.pages.read(ino.0, page, false)
             };
-            brought += u64::from(before == PageState::Absent && there(page));
+            brought += u64::from(before == PageState::Absent && held);
         }
         if brought > 0 {
             // Who said that it goes anywhere (madvise) gets what it asks for: the trace saw nothing else come.
@@ -580,7 +573,7 @@ impl View {
             let size = inode.map_or(0, |n| n.size).div_ceil(PAGE_BYTES);
             let mut from = first;
             for page in first.saturating_sub(half)..first.saturating_add(half).min(size) {
-                if there(page) && self.pages.prefetch(ino.0, page) {
+                if self.holds_data(step, ino, page) && self.pages.prefetch(ino.0, page) {
                     from = from.min(page);
                     brought += 1;
                 }

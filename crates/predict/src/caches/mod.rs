@@ -143,9 +143,9 @@ struct FileState {
     /// Writing of what was dirty was started; when, where a close started it, or 0.
     started: bool,
     closed_ns: u64,
-    /// Where the last write ended, and whether one since the last fsync began elsewhere.
+    /// Where the last write ended, and how far from there one since the last fsync began at most, where it did not go on.
     end_at: u64,
-    elsewhere: bool,
+    elsewhere: u64,
     /// Between which bytes all writes since the last fsync were, where there was one.
     within: Option<(u64, u64)>,
     /// Commits before its metadata changed last.

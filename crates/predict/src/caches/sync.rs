@@ -60,8 +60,11 @@ impl FileState {
 
     /// Bytes from `from` to `to` are written; whether that is apart from what was written last.
     fn lands(&mut self, from: u64, to: u64) -> bool {
-        let apart = from.abs_diff(self.end_at) > NEAR_BYTES;
-        self.elsewhere |= apart;
+        let distance = from.abs_diff(self.end_at);
+        let apart = distance > NEAR_BYTES;
+        if apart {
+            self.elsewhere = self.elsewhere.max(distance);
+        }
         self.end_at = to;
         let (first, last) = self.within.unwrap_or((from, to));
         self.within = Some((first.min(from), last.max(to)));
@@ -184,9 +187,9 @@ impl View {
                 waiting.apart *= (between / APART_KIB).min(1.0);
             }
             // A run that does not go on where the last one ended is one apart from it.
-            if state.elsewhere && (kib > 0.0 || self.held_places.0 == 0.0) {
+            if state.elsewhere > 0 && (kib > 0.0 || self.held_places.0 == 0.0) {
                 waiting.runs += 1.0;
-                waiting.apart += 1.0;
+                waiting.apart += (state.elsewhere as f64 / 1024.0 / APART_KIB).min(1.0);
             }
         }
         waiting
@@ -301,9 +304,31 @@ impl View {
         }
     }
 
-    /// Notes that a page of a mapping is written; whether it is apart from what was written last.
-    pub(super) fn note_fault(&mut self, ino: Ino, offset: u64) -> bool {
-        self.state(ino).lands(offset, offset)
+    /// Notes that a page of a mapping is written.
+    pub(super) fn note_fault(
+        &mut self,
+        step: &Passing<'_>,
+        ino: Ino,
+        page: u64,
+        charges: &mut Vec<Charge>,
+    ) {
+        let from = page.saturating_mul(PAGE_BYTES);
+        let to = from.saturating_add(PAGE_BYTES);
+        let apart = self.state(ino).lands(from, from);
+        let reserved = self.takes_reserved(ino, from, to);
+        self.state(ino).reserved |= reserved;
+        if !step.ns.tree.allocated(ino, from, to) {
+            self.finds_space(false, charges);
+            self.takes_place(ino, !apart);
+        }
+    }
+
+    /// Whether a page of a file has space, and data in it.
+    pub(super) fn holds_data(&self, step: &Passing<'_>, ino: Ino, page: u64) -> bool {
+        let from = page.saturating_mul(PAGE_BYTES);
+        let to = from.saturating_add(PAGE_BYTES);
+        let mut ranges = self.reserved.get(&ino.0).into_iter().flatten();
+        step.ns.tree.allocated(ino, from, to) && !ranges.any(|r| r.0 <= from && to <= r.1)
     }
 
     /// Notes that space has to be found for what was written, in a place of its own unless it `goes_on` from the last.
