@@ -39,7 +39,8 @@ for tool in mkfs.xfs mkfs.btrfs sysbench borg rg nginx cmake autoconf fio rsync 
     mksquashfs procmail rpmbuild groff redis-server sqlite3 git unzip bonnie++ restic fs_mark db_bench hg svn \
     ccache qemu-img 7zz notmuch etcd etcdctl fossil \
     promtool aria2c updatedb rdiff-backup par2 logrotate slapadd ostree reprepro tchtest zstd lz4 rdfind \
-    qemu-io; do
+    qemu-io duplicity genisoimage db5.3_load aide brz pigz lrzip zpaq bup rclone squid lighttpd cvs rsyslogd influxd \
+    rrdtool gtags unison rsnapshot vim.tiny sftp doxygen omindex xapian-compact apache2 git-annex go isql-fb journalctl; do
     command -v "$tool" >/dev/null ||
         { echo "not run: needs $tool; benchmarks/workloads/install.sh installs what it needs" >&2; exit 1; }
 done

@@ -20,7 +20,8 @@ fn families(script: &Script) -> Vec<String> {
     families_on(everything(), script)
 }
 
-fn families_on(system: SystemVector, script: &Script) -> Vec<String> {
+/// What each operation is charged.
+fn notes_on(system: SystemVector, script: &Script) -> Notes {
     let mut predictor = Predictor::new(Options::default(), vec![system]);
     let mut notes = Notes::default();
     for op in &script.ops {
@@ -28,6 +29,11 @@ fn families_on(system: SystemVector, script: &Script) -> Vec<String> {
             .push_annotated(op, &script.paths, &mut notes)
             .unwrap();
     }
+    notes
+}
+
+fn families_on(system: SystemVector, script: &Script) -> Vec<String> {
+    let notes = notes_on(system, script);
     let stem = |name: &str| {
         MetricId::parse(name)
             .unwrap()
@@ -572,14 +578,7 @@ fn a_sync_is_charged_by_what_is_to_be_done() {
 
 /// What the last operation is charged: metrics, and how many times each.
 fn last_vector(script: &Script) -> Vec<(String, f64)> {
-    let mut predictor = Predictor::new(Options::default(), vec![everything()]);
-    let mut notes = Notes::default();
-    for op in &script.ops {
-        predictor
-            .push_annotated(op, &script.paths, &mut notes)
-            .unwrap();
-    }
-    notes.0.pop().unwrap().0
+    notes_on(everything(), script).0.pop().unwrap().0
 }
 
 /// How many times the last of some operations is charged a metric.
@@ -937,8 +936,8 @@ fn the_first_allocation_after_a_cold_start_is_the_dearest() {
 }
 
 #[test]
-fn a_fault_on_reserved_space_reads_nothing() {
-    let faults = |reserved: bool| {
+fn reserved_space_is_not_read_from_the_device() {
+    let charged = |reserved: bool, kind: OpKind| {
         let mut s = Script::default();
         s.open("/out", CREATE, 3);
         if reserved {
@@ -948,11 +947,15 @@ fn a_fault_on_reserved_space_reads_nothing() {
             s.fd(OpKind::Fsync, 3);
             s.data(OpKind::Advise, 3, 0, 0).flags = 4;
         }
-        s.data(OpKind::Fault, 3, 65536, 4096).flags = 1;
+        s.data(kind, 3, 65536, 4096).flags = u32::from(kind == OpKind::Fault);
         families(&s).pop().unwrap()
     };
-    assert_eq!(faults(true), "MFW");
-    assert!(faults(false).contains("RFO"), "{}", faults(false));
+    assert_eq!(charged(true, OpKind::Fault), "MFW");
+    assert_eq!(charged(true, OpKind::Read), "RHO");
+    for kind in [OpKind::Fault, OpKind::Read] {
+        let read = charged(false, kind);
+        assert!(read.contains("RFO"), "{read}");
+    }
 }
 
 #[test]
@@ -969,16 +972,10 @@ fn the_first_block_brings_the_maps_of_all_groups_once() {
         if !mkdir_first {
             s.name(OpKind::Mkdir, "/d");
         }
-        let mut predictor = Predictor::new(Options::default(), vec![everything_but(known)]);
-        let mut notes = Notes::default();
-        for op in &s.ops {
-            predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
-        }
-        let of = |name: &str, vector: &[(String, f64)]| {
-            vector.iter().find(|(n, _)| n == name).map_or(0.0, |n| n.1)
-        };
-        let each = notes.0.iter().map(|note| of("WFC", &note.0));
-        each.filter(|&times| times != 0.0).collect::<Vec<f64>>()
+        let notes = notes_on(everything_but(known), &s);
+        let charged = notes.0.iter().flat_map(|note| &note.0);
+        let maps = charged.filter(|(name, _)| name == "WFC");
+        maps.map(|&(_, times)| times).collect::<Vec<f64>>()
     };
     let ext2 = [("WFC", 135e6), ("WN4", 2e3)];
     assert_eq!(maps(false, &ext2), [1.0]);

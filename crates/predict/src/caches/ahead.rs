@@ -33,13 +33,7 @@ impl View {
         let size = step.ns.tree.inode(ino).map_or(0, |n| n.size);
         let end = ahead.end.min(size.div_ceil(PAGE_BYTES));
         for page in ahead.start..end {
-            let at = page.saturating_mul(PAGE_BYTES);
-            if step
-                .ns
-                .tree
-                .allocated(ino, at, at.saturating_add(PAGE_BYTES))
-                && self.pages.prefetch(ino.0, page)
-            {
+            if self.holds_data(step, ino, page) && self.pages.prefetch(ino.0, page) {
                 self.misses(page);
             }
         }

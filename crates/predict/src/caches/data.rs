@@ -225,12 +225,7 @@ impl View {
                 PageState::Clean | PageState::Dirty(_) => pages.hits += 1,
                 PageState::Ahead => pages.ahead += 1,
                 PageState::Absent => {
-                    let at = page.saturating_mul(PAGE_BYTES);
-                    if step
-                        .ns
-                        .tree
-                        .allocated(ino, at, at.saturating_add(PAGE_BYTES))
-                    {
+                    if self.holds_data(step, ino, page) {
                         pages.missed += 1;
                         self.misses(page);
                     } else {
@@ -506,8 +501,9 @@ impl View {
                 count.1 += 1;
             }
         }
-        let counted = |of: &[Stem]| counts.iter().any(|c| c.1 > 0 && of.contains(&c.0));
-        let (placed, filled) = (counted(&[Stem::Wn, Stem::Wh]), counted(&[Stem::Wh]));
+        let some = |stem: Stem| counts.iter().any(|&(of, pages)| of == stem && pages > 0);
+        let filled = some(Stem::Wh);
+        let placed = filled || some(Stem::Wn);
         self.state(ino).reserved |= filled;
         // What some pages are, all of the write's are.
         fresh = fresh * all / followed;

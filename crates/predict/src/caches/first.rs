@@ -11,7 +11,8 @@ use crate::cost::{Charge, Gap, Stem};
 pub(super) struct Allocated {
     /// Directories in which something was made, and those above them.
     beside: FxHashSet<u32>,
-    /// Of the places among which directories take turns, those in which something was made.
+    /// Of the places among which directories take turns, those in which something was made; where there are none, a disk
+    /// is one.
     turns: FxHashSet<u64>,
     /// Whether space was found for anything.
     space: bool,
@@ -26,8 +27,6 @@ impl View {
             return false;
         };
         let dir = walk.dir;
-        let born = step.ns.tree.inode(dir).is_none_or(|d| d.born);
-        let above = step.ns.tree.inode(dir).map_or(u32::MAX, |d| d.parent);
         if !self.cold_start {
             return false;
         }
@@ -40,9 +39,10 @@ impl View {
             }
             return first;
         }
-        if born {
+        let old = step.ns.tree.inode(dir).filter(|d| !d.born);
+        let Some(above) = old.map(|d| d.parent) else {
             return false;
-        }
+        };
         let beside =
             self.allocated.beside.contains(&dir.0) || self.allocated.beside.contains(&above);
         self.allocated.beside.extend([dir.0, above]);

@@ -123,8 +123,8 @@ pub struct Sizes {
 struct FileState {
     /// Its inode was read since the start.
     seen: bool,
-    /// Created, extended, by whole pages too, written where blocks were reserved, renamed, changed otherwise since it
-    /// was last made stable.
+    /// Created, extended, by whole pages too, written where blocks were reserved or in a hole, renamed, changed otherwise
+    /// since it was last made stable.
     created: bool,
     extended: bool,
     /// Its size on the device, where it was extended since.

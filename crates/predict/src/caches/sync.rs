@@ -315,9 +315,10 @@ impl View {
         let from = page.saturating_mul(PAGE_BYTES);
         let to = from.saturating_add(PAGE_BYTES);
         let apart = self.state(ino).lands(from, from);
+        let hole = !step.ns.tree.allocated(ino, from, to);
         let reserved = self.takes_reserved(ino, from, to);
-        self.state(ino).reserved |= reserved;
-        if !step.ns.tree.allocated(ino, from, to) {
+        self.state(ino).reserved |= reserved || hole;
+        if hole {
             self.finds_space(false, charges);
             self.takes_place(ino, !apart);
         }
@@ -327,8 +328,8 @@ impl View {
     pub(super) fn holds_data(&self, step: &Passing<'_>, ino: Ino, page: u64) -> bool {
         let from = page.saturating_mul(PAGE_BYTES);
         let to = from.saturating_add(PAGE_BYTES);
-        let mut ranges = self.reserved.get(&ino.0).into_iter().flatten();
-        step.ns.tree.allocated(ino, from, to) && !ranges.any(|r| r.0 <= from && to <= r.1)
+        let space = step.ns.tree.space(ino, from, to);
+        self.filled_within(ino, space, (from, to)) > 0
     }
 
     /// Notes that space has to be found for what was written, in a place of its own unless it `goes_on` from the last.

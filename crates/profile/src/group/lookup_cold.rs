@@ -329,8 +329,8 @@ fn by_another_name(lab: &mut Lab<'_>) -> Res {
 /// Directories of the population.
 const GROUPS: usize = 16;
 const BLOCK: u64 = 4096;
-
 const ALLOCATIONS: [&str; 3] = ["CRC", "MKDIRC", "WFC"];
+
 /// The first create, the first mkdir and the first write after a cold start, in turn, in any directory, whose own blocks
 /// are cached. Others beside it find what that brings.
 fn first_allocations(lab: &mut Lab<'_>) -> Res {

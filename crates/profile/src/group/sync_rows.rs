@@ -26,7 +26,7 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
         name: "fsyncs of many files",
         stems: &["FSYTN"],
         share: (6, 8),
-        run: unnamed,
+        run: none_renamed,
     },
     Procedure {
         name: "sync and ranges",
@@ -391,12 +391,7 @@ fn reads_between(lab: &mut Lab<'_>, dir: &str, old: &[u8], round: usize) -> Res 
     lab.with_open(old, OpenFlags::READ, |lab, old| {
         lab.begin(Batch::Blocking);
         for turn in 0..READS {
-            let path = fresh(lab, dir);
-            lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
-                write(lab, handle, 0, FILE_BYTES)?;
-                Ok(fs.fsync(handle)?)
-            })?;
-            paths.push(path);
+            paths.push(new_file(lab, dir, |_, handle| Ok(fs.fsync(handle)?))?);
             let at = (round * READS + turn) as u64 * ELSEWHERE % blocks * BLOCK;
             lab.call(Probe::of("RDSY"), 0, || fs.pread(old, &mut buffer, at))?;
         }
@@ -405,22 +400,33 @@ fn reads_between(lab: &mut Lab<'_>, dir: &str, old: &[u8], round: usize) -> Res 
     paths.iter().try_for_each(|path| Ok(fs.unlink(path)?))
 }
 
-/// Makes a file, writes it and starts its writing; `then` follows while it is open.
-fn start(
+/// Makes a file and writes it; `then` follows while it is open.
+fn new_file(
     lab: &mut Lab<'_>,
     dir: &str,
     then: impl FnOnce(&mut Lab<'_>, Handle) -> Res,
 ) -> Res<Vec<u8>> {
     let path = fresh(lab, dir);
     lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
-        let (fs, probe) = (lab.fs, Probe::at("SFRW", (FILE_BYTES >> 10) as u32));
         write(lab, handle, 0, FILE_BYTES)?;
+        then(lab, handle)
+    })?;
+    Ok(path)
+}
+
+/// Makes a file, writes it and starts its writing; `then` follows while it is open.
+fn start(
+    lab: &mut Lab<'_>,
+    dir: &str,
+    then: impl FnOnce(&mut Lab<'_>, Handle) -> Res,
+) -> Res<Vec<u8>> {
+    new_file(lab, dir, |lab, handle| {
+        let (fs, probe) = (lab.fs, Probe::at("SFRW", (FILE_BYTES >> 10) as u32));
         lab.call(probe, 0, || {
             fs.sync_file_range(handle, 0, 0, RangeSync::START)
         })?;
         then(lab, handle)
-    })?;
-    Ok(path)
+    })
 }
 
 /// Files whose writing is started as they are made: each made stable at once, then many of them later, by when the
@@ -471,19 +477,16 @@ fn started(lab: &mut Lab<'_>, dir: &str) -> Res {
 }
 
 /// Files whose writing was started, one made stable after the other, where no name changes. The first commits for all.
-fn unnamed(lab: &mut Lab<'_>) -> Res {
+fn none_renamed(lab: &mut Lab<'_>) -> Res {
     let (fs, dir) = (lab.fs, lab.fresh_dir_at_home("zn")?);
     let rounds = (lab.scale(2, 6), lab.scale(6, 20));
     lab.rounds(&["FSYTN"], rounds, |lab, _| {
         lab.begin(Batch::Blocking);
         let mut paths = Vec::new();
         for _ in 0..FILES {
-            let path = fresh(lab, &dir);
-            lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
-                write(lab, handle, 0, FILE_BYTES)?;
+            paths.push(new_file(lab, &dir, |_, handle| {
                 Ok(fs.sync_file_range(handle, 0, 0, RangeSync::START)?)
-            })?;
-            paths.push(path);
+            })?);
         }
         for (turn, path) in paths.iter().enumerate() {
             lab.with_open(path, OpenFlags::READ_WRITE, |lab, handle| match turn {

@@ -350,7 +350,7 @@ pub(super) const ROWS: &[Family] = &[
         short: "first writes after a cold start",
         what: "first write of a block that has no space yet",
         how: "as CRC, 4 KiB behind a file's end",
-        source: "extended: ext2 reads the maps of all groups for it, 145 ms of a file system of 2 GiB on a disk",
+        source: "extended: ext2 reads the maps of all groups for it, 130 ms of a file system of 2 GiB on a disk",
         depends: &["EMPTY"],
     },
     Family {
