@@ -35,6 +35,43 @@ struct Sum {
     device_ns: f64,
 }
 
+impl Sum {
+    fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.measured_ns += other.measured_ns;
+        self.queued_ns += other.queued_ns;
+        self.alone_ns += other.alone_ns;
+        self.device_ns += other.device_ns;
+    }
+}
+
+/// Calls of kinds that are told together: what was seen of them, and what the replay of their system makes of them.
+struct Told {
+    kind: OpKind,
+    sum: Sum,
+    own_ns: f64,
+    found_ns: f64,
+}
+
+impl Told {
+    fn of(kind: OpKind) -> Self {
+        Self {
+            kind,
+            sum: Sum::default(),
+            own_ns: 0.0,
+            found_ns: 0.0,
+        }
+    }
+}
+
+/// With which kind's calls the time of one is told: a trace has a copy's at the first of its sides.
+fn told_with(kind: OpKind) -> OpKind {
+    match kind {
+        OpKind::CopyOut => OpKind::CopyIn,
+        kind => kind,
+    }
+}
+
 /// What was seen so far of the system that the trace was made on.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
@@ -69,28 +106,22 @@ impl Seen {
     /// that, `before`. What calls do to one another can make more or less of a factor than it is: it is taken to the
     /// power with which the system itself comes out.
     pub fn context(&self, source: &Target, before: Option<&Context>) -> Context {
-        let replayed = source.replayed();
         let in_memory = source.vector.machine.in_memory;
-        let kinds = OpKind::ALL.iter().copied().zip(&self.sums);
-        let known = kinds.filter(|(_, sum)| sum.alone_ns > 0.0 && sum.measured_ns > 0.0);
-        let own_ns = |kind, sum: &Sum| {
-            sum.alone_ns * source.ledger.corrected(kind) + replayed.waited_ns(kind)
-        };
+        let known = self.told(source);
         // The second time the waits are corrected already.
         let (queues, again) = if let Some(context) = before {
             (context.queues, 1.0)
         } else {
-            let beyond_ns = known
-                .clone()
-                .map(|(kind, sum)| sum.measured_ns - own_ns(kind, sum));
-            let found_ns = known.clone().map(|(kind, _)| replayed.queued_ns(kind));
+            let beyond_ns = known.iter().map(|told| told.sum.measured_ns - told.own_ns);
+            let found_ns = known.iter().map(|told| told.found_ns);
             let queues = self.queues(beyond_ns.sum(), found_ns.sum());
             (queues, queues)
         };
         let mut factors = vec![1.0; OpKind::ALL.len()];
         let mut classes = Vec::new();
-        for (kind, sum) in known {
-            let predicted_ns = own_ns(kind, sum) + again * replayed.queued_ns(kind);
+        for told in known {
+            let Told { kind, sum, .. } = told;
+            let predicted_ns = told.own_ns + again * told.found_ns;
             let at_device = sum.device_ns > AT_DEVICE * sum.alone_ns;
             let class = ContextClass {
                 kind: kind.name().to_owned(),
@@ -112,8 +143,10 @@ impl Seen {
                     ..first.clone()
                 },
             };
-            if let Some(slot) = factors.get_mut(kind as usize) {
-                *slot = class.factor;
+            for side in OpKind::ALL.iter().filter(|side| told_with(**side) == kind) {
+                if let Some(slot) = factors.get_mut(*side as usize) {
+                    *slot = class.factor;
+                }
             }
             classes.push(class);
         }
@@ -125,6 +158,22 @@ impl Seen {
                 classes,
             },
         }
+    }
+
+    /// What the trace tells of each kind, and what the source is predicted to take for it; nothing where one of both is not known.
+    fn told(&self, source: &Target) -> Vec<Told> {
+        let replayed = source.replayed();
+        let mut all: Vec<Told> = OpKind::ALL.iter().map(|&kind| Told::of(kind)).collect();
+        for (&kind, sum) in OpKind::ALL.iter().zip(&self.sums) {
+            if let Some(told) = all.get_mut(told_with(kind) as usize) {
+                told.sum.add(sum);
+                told.own_ns +=
+                    sum.alone_ns * source.ledger.corrected(kind) + replayed.waited_ns(kind);
+                told.found_ns += replayed.queued_ns(kind);
+            }
+        }
+        all.retain(|told| told.sum.alone_ns > 0.0 && told.sum.measured_ns > 0.0);
+        all
     }
 
     /// How many times as long as the replay found, `found_ns`, calls waited for processors: at most as long, and as

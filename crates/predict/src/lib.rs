@@ -28,6 +28,7 @@ mod finish;
 mod intake;
 mod lacking;
 pub mod namespace;
+mod paces;
 pub mod pattern;
 pub mod rank;
 pub use fsage_format::result::prediction as result;

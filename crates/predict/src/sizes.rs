@@ -3,6 +3,7 @@
 
 use fsage_core::metric::{self, FamilyId, MetricId};
 
+use crate::caches::lookup::INODES_TOGETHER;
 use crate::caches::sync::SCATTERED;
 use crate::caches::{Sizes, Throttle};
 use crate::cost::SystemVector;
@@ -19,6 +20,9 @@ const INLINE_SHARE: f64 = 0.25;
 
 /// A first lookup in another directory costs more than this share of an access where its blocks are an access apart.
 const DIRECTORY_SHARE: f64 = 0.25;
+
+/// What is asked for by itself takes at least this share of what a drive needs to answer what it holds.
+const APART_SHARE: f64 = 0.25;
 
 /// What passing over a freed inode takes at least, where that is done: less is what two means differ by.
 const PASSED_NS: f64 = 2.0;
@@ -108,6 +112,23 @@ fn room(vector: &SystemVector, fit: &str, each: &str) -> Option<(u64, u64)> {
     (fit > 0 && each_ns > 0).then_some((fit, each_ns))
 }
 
+/// Whether a listing asks for blocks of its own: where names lie with inodes it has them from there.
+fn lists_blocks(vector: &SystemVector) -> bool {
+    let value = |name: &str| vector.named(name).map(|e| e.value);
+    let asks = value("RDIRC")
+        .zip(value("RFN"))
+        .is_some_and(|(first, held)| first > APART_SHARE * held);
+    asks || directories_in_turn(vector).is_some()
+}
+
+/// Whether the block of an inode is asked for by itself, by how much longer a lookup takes on average in the order of creation
+/// than where the block is there. What a file system reads ahead in its tables is brought with others.
+fn brought_apart(vector: &SystemVector, longer_ns: f64) -> bool {
+    let held = vector.named("RFN").map_or(0.0, |e| e.value);
+    let seeks = !vector.machine.in_memory && !vector.machine.deviceless;
+    longer_ns > 0.0 && (!seeks || longer_ns * INODES_TOGETHER as f64 > APART_SHARE * held)
+}
+
 /// Whether the first write after a cold start reads maps of what is free.
 fn reads_maps(vector: &SystemVector) -> bool {
     let written = vector.named("WFC").zip(vector.named("WN4"));
@@ -173,6 +194,7 @@ pub(crate) fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .zip(vector.named("RFF"))
             .is_some_and(|(lookup, access)| lookup.value > DIRECTORY_SHARE * access.value),
         directories_in_turn: directories_in_turn(vector),
+        lists_blocks: lists_blocks(vector),
         commit_places: commit_places(vector),
         passes_freed: vector
             .named("CRP")
@@ -180,7 +202,7 @@ pub(crate) fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
         stretches: vector
             .named("LUN_NC")
             .zip(vector.named("LUS_NC"))
-            .is_some_and(|(mean, there)| mean.value > there.value),
+            .is_some_and(|(mean, there)| brought_apart(vector, mean.value - there.value)),
         names_of_block: names_of_block(vector),
     };
     (sizes, at_least)

@@ -243,3 +243,34 @@ fn calls_wait_for_processors_no_longer_than_the_trace_tells() {
         );
     }
 }
+
+#[test]
+fn a_copy_is_told_with_its_first_side_and_predicted_with_both() {
+    let source = slow(200.0);
+    let mut script = Script::default();
+    script.open("/d/f", 0o102, 3);
+    script.data(OpKind::Write, 3, 0, 65536);
+    script.open("/d/g", 0o102, 4);
+    for _ in 0..500 {
+        for (kind, fd) in [(OpKind::CopyIn, 3), (OpKind::CopyOut, 4)] {
+            script.data(kind, fd, 0, 65536);
+        }
+    }
+    let alone = alone(everything(), &script);
+    let mut told_ns = 0.0;
+    for (op, ns) in script.ops.iter_mut().zip(alone).rev() {
+        let first = op.kind != OpKind::CopyOut;
+        told_ns += ns * 200.0;
+        op.latency_ns = Some(if first {
+            std::mem::take(&mut told_ns).round() as u64
+        } else {
+            0
+        });
+    }
+    let context = learnt(&script, &source).unwrap();
+    let copies: Vec<_> = (context.record().classes.iter())
+        .filter(|class| class.kind.starts_with("copy"))
+        .collect();
+    assert_eq!(copies.len(), 1, "{copies:?}");
+    assert!((copies[0].factor - 1.0).abs() < 0.01, "{copies:?}");
+}

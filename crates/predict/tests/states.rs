@@ -1793,7 +1793,11 @@ fn an_allocation_costs_by_what_had_no_space() {
     s.data(OpKind::Fallocate, 3, 0, 64 << 10);
     assert_eq!(last_charges(&s), ["FALLOC1"], "all of it had");
     s.data(OpKind::Fallocate, 3, 0, 64 << 10).flags = 3;
-    assert_eq!(last_charges(&s), ["FALLOC1"], "a hole");
+    let cut = last_charges(&s);
+    assert!(
+        cut.iter().all(|name| name.starts_with("TRPD")),
+        "a hole: {cut:?}"
+    );
     s.data(OpKind::Write, 3, 0, 128 << 10);
     s.fd(OpKind::Fsync, 3);
     s.data(OpKind::Write, 3, 60 << 10, 8 << 10);
@@ -1828,4 +1832,84 @@ fn growing_a_file_writes_what_lies_beyond_its_size_on_the_device() {
         "{again:?}"
     );
     assert_eq!(grown(false).1, ["TRXD4"], "the page that holds the end");
+}
+
+#[test]
+fn an_open_that_truncates_frees_what_was_written_and_no_hole() {
+    const TRUNCATES: u32 = 0o1_001;
+    let freed = |hole: bool| {
+        let mut s = Script::default();
+        s.open("/image", CREATE, 3);
+        s.data(OpKind::Write, 3, 0, 1 << 20);
+        if hole {
+            s.fd(OpKind::Ftruncate, 3).length = Some(1 << 30);
+        }
+        s.fd(OpKind::Fsync, 3);
+        s.fd(OpKind::Close, 3);
+        s.open("/image", TRUNCATES, 4).size_bytes = Some(0);
+        let mut charges = notes_on(everything(), &s).0.pop().unwrap().0;
+        charges.retain(|(name, _)| name.starts_with("TR"));
+        charges
+    };
+    assert_eq!(freed(true), [("TR1024".to_owned(), 1.0)]);
+    assert_eq!(freed(true), freed(false));
+}
+
+#[test]
+fn a_hole_that_is_punched_is_a_cut_of_what_was_there() {
+    const PUNCHES: u32 = 0b11;
+    const ZEROES: u32 = 0b1_0000;
+    let mut s = Script::default();
+    s.open("/image", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 1 << 20);
+    s.fd(OpKind::Fsync, 3);
+    for (at, length, flags) in [
+        (0, 65536, PUNCHES),
+        (1 << 17, 1 << 19, PUNCHES),
+        (1 << 17, 4096, ZEROES),
+    ] {
+        s.data(OpKind::Fallocate, 3, at, length).flags = flags;
+    }
+    s.data(OpKind::Write, 3, 800_000, 4096);
+    s.data(OpKind::Fallocate, 3, 700_000, 200_000).flags = PUNCHES;
+    s.data(OpKind::Read, 3, 0, 4096);
+    let found = families(&s);
+    assert_eq!(found[3..6], ["TRP", "TR", "FALLOC+TRP"]);
+    assert_eq!(found[7], "TRPD");
+}
+
+#[test]
+fn a_file_without_a_name_is_made_and_stays_once_it_is_linked() {
+    const NAMELESS: u32 = 0o20_200_002;
+    let id = |ino| {
+        Some(fsage_core::FileId {
+            dev: fsage_core::DevId(1),
+            ino,
+            generation: 0,
+        })
+    };
+    let made = |linked: bool| {
+        let mut s = Script::default();
+        s.name(OpKind::Mkdir, "/d").file = id(2);
+        s.open("/d", NAMELESS, 3).file = id(3);
+        s.data(OpKind::Write, 3, 0, 4096).file = id(3);
+        if linked {
+            let to = s.paths.intern(b"/d/f");
+            let op = s.fd(OpKind::Link, 3);
+            (op.path2, op.file) = (to, id(3));
+        }
+        s.fd(OpKind::Close, 3);
+        families(&s)
+    };
+    let linked = made(true);
+    assert!(
+        linked[1].split('+').any(|family| family == "CR"),
+        "{linked:?}"
+    );
+    assert!(
+        linked[3].split('+').any(|family| family == "LINK"),
+        "{linked:?}"
+    );
+    assert_eq!(linked[4], "CLOSEW");
+    assert_eq!(made(false)[3], "CLOSEU");
 }

@@ -389,9 +389,21 @@ fn kinds(
     distributions: Option<&BTreeMap<&'static str, Distribution>>,
 ) -> Vec<PairKind> {
     let count = runs.len().max(1) as f64;
+    let predicted_ns = |kind: OpKind| {
+        let there = predicted.kinds.iter().find(|k| k.kind == kind.name());
+        there.map_or(0.0, |k| k.latency_ns + k.processor_wait_ns)
+    };
+    let measured_ns = |kind: OpKind| {
+        let of_runs = runs
+            .iter()
+            .filter_map(|r| r.measured.kinds.get(kind.name()));
+        of_runs.map(|t| t.latency_ns as f64).sum::<f64>() / count
+    };
+    // A copy is told with the side that reads, as far as that is in the trace.
+    let told_there = measured_ns(OpKind::CopyIn) > 0.0 && measured_ns(OpKind::CopyOut) == 0.0;
     OpKind::ALL
         .iter()
-        .filter_map(|kind| {
+        .filter_map(|&kind| {
             let name = kind.name();
             let there = predicted.kinds.iter().find(|k| k.kind == name);
             let of_runs: Vec<_> = runs
@@ -409,8 +421,14 @@ fn kinds(
                 kind: name.to_string(),
                 count: there.map_or(0, |k| k.count),
                 measured_count: of_runs.iter().map(|t| t.count as f64).sum::<f64>() / count,
-                measured_ns: of_runs.iter().map(|t| t.latency_ns as f64).sum::<f64>() / count,
-                predicted_ns: there.map_or(0.0, |k| k.latency_ns + k.processor_wait_ns),
+                measured_ns: measured_ns(kind),
+                predicted_ns: match kind {
+                    OpKind::CopyIn if told_there => {
+                        predicted_ns(OpKind::CopyIn) + predicted_ns(OpKind::CopyOut)
+                    }
+                    OpKind::CopyOut if told_there => 0.0,
+                    kind => predicted_ns(kind),
+                },
                 measured_distribution,
                 predicted_distribution: distributions
                     .and_then(|d| d.get(name).cloned())

@@ -99,7 +99,8 @@ impl View {
             let file = self.file(step, ino);
             if let (Some(drive), Some(file)) = (&mut self.drive, file) {
                 let (of, first) = file.place(0);
-                drive.hold(of, (first, first.saturating_add(file.inode.size)));
+                let end = first.saturating_add(file.inode.size);
+                drive.each(|drive| drive.hold(of, (first, end)));
             }
         } else {
             charges.push(Charge::once(Stem::Cps, step.gap));

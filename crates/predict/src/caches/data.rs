@@ -6,7 +6,7 @@ use fsage_cache::{PAGE_BYTES, PageState};
 use fsage_core::{Op, OpFlags, OpKind, RWF_DSYNC, RWF_SYNC};
 
 use super::partial::PartialPages;
-use super::places::read_stem;
+use super::places::DiskRead;
 use super::{PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::drive::Found;
@@ -284,7 +284,7 @@ impl View {
                 request.ahead = true;
             }
             self.note_data(step, ino, (offset, length), next);
-            if found != Some(Found::Held) {
+            if found.is_none_or(|[found, _]| found != Found::Held) {
                 self.charge_jumps(step, ino, (offset, length), 0, charges);
             }
         } else {
@@ -329,22 +329,56 @@ impl View {
         let between = between.filter(|_| fresh && self.sizes.arm_alone);
         let distance = distance.or_else(|| self.far_in_kib(file, offset, fresh));
         self.relation = relation;
-        let found = self.ask_data(step, ino, (offset, length), relation, next);
+        let founds = self.ask_data(step, ino, (offset, length), relation, next);
         let away = std::mem::take(&mut self.arm_away) && self.sizes.arm_alone;
         self.leaves_inodes();
-        let stem = self
-            .sizes
-            .reached(read_stem(relation, found, fresh, away, between));
+        let read = DiskRead {
+            at: (ino, offset, length),
+            kib,
+            fresh,
+            relation,
+            distance,
+            between,
+            away,
+            commits: self.arm_commits,
+        };
+        let begin = charges.len();
+        let usual = founds.map(|[usual, _]| usual);
+        self.charge_found(step, &read, usual, charges);
+        if let Some([_, slower]) = founds.filter(|[usual, slower]| usual != slower) {
+            self.charge_found(step, &read, Some(slower), charges);
+            for charge in charges.iter_mut().skip(begin) {
+                charge.times /= 2.0;
+            }
+        }
         if let Some(request) = &mut self.request {
+            let stem = self.sizes.reached(read.stem(usual));
             request.waits = true;
             request.near = matches!(stem, Stem::RfN | Stem::RfS | Stem::Rd);
         }
+        if founds.is_none_or(|founds| founds.contains(&Found::Elsewhere)) {
+            self.arm_commits = false;
+        }
+        self.note_data(step, ino, (offset, length), next);
+    }
+
+    /// Charges a read that reaches the device by where it is found.
+    fn charge_found(
+        &mut self,
+        step: &Passing<'_>,
+        read: &DiskRead,
+        found: Option<Found>,
+        charges: &mut Vec<Charge>,
+    ) {
+        let DiskRead { kib, relation, .. } = *read;
+        let (ino, offset, length) = read.at;
+        let stem = self.sizes.reached(read.stem(found));
         if let Some(Found::Coming(bytes)) = found
             && !matches!(relation, Relation::Sequential | Relation::Same)
         {
             charges.push(Charge::sized(Stem::Rd, step.gap, bytes as f64 / 1024.0));
         }
-        match distance.or(between.map(|bytes| bytes / 1024)) {
+        match read.distance.or(read.between.map(|bytes| bytes / 1024)) {
             Some(distance) if stem == Stem::Rx || stem == Stem::RRd && kib <= SMALL_KIB => {
                 let distance = self.sizes.off_kib(distance);
                 charges.push(Charge::sized(Stem::Rx, step.gap, distance));
@@ -365,7 +399,7 @@ impl View {
             }),
         }
         if found.is_none_or(|found| found == Found::Elsewhere) {
-            self.moves_to_read(relation, charges);
+            self.moves_to_read(read.commits, relation, charges);
         }
         // After other work the way to a device that is memory is cold. RFF has it in its own.
         if self.sizes.reads_paused && stem != Stem::RfF {
@@ -375,7 +409,6 @@ impl View {
         if found != Some(Found::Held) {
             self.charge_jumps(step, ino, (offset, length), 1, charges);
         }
-        self.note_data(step, ino, (offset, length), next);
     }
 
     pub(super) fn write(

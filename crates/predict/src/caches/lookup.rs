@@ -12,7 +12,7 @@ use crate::pattern::{NEXT_BYTES, Placed, Relation};
 
 /// Files in creation order whose inodes one request brings at least: a block of ext4, which reads ahead up to 32; xfs
 /// has chunks of 64, a leaf of btrfs about as many.
-const INODES_TOGETHER: u64 = 16;
+pub(crate) const INODES_TOGETHER: u64 = 16;
 
 /// Spreads numbers over all others (the golden ratio of 2^64).
 const ANYWHERE: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -237,7 +237,7 @@ impl View {
             return;
         }
         if !block {
-            self.reads_directory(step, dir, charges);
+            self.reads_directory(step, dir, !self.sizes.directories_apart, charges);
             self.reads_names();
         }
         let ino = self.placed(step, ino);
@@ -253,7 +253,7 @@ impl View {
             self.arm_away = true;
             self.rooms.leaves();
             self.next_stretch = stretch.checked_add(1);
-            if block {
+            if block && self.sizes.stretches {
                 self.asks_names(Of::Inodes, stretch.saturating_mul(PAGE_BYTES), true);
             }
         }
@@ -341,7 +341,7 @@ impl View {
         } else if !inside || self.directory_block(step, dir, Entry::Missing) {
             Stem::Lum
         } else {
-            self.reads_directory(step, dir, charges);
+            self.reads_directory(step, dir, !self.sizes.directories_apart, charges);
             self.reads_names();
             self.went_to_device(step, dir, Relation::Other);
             Stem::LumNc
@@ -354,14 +354,22 @@ impl View {
         &mut self,
         step: &Passing<'_>,
         dir: Ino,
+        counts: bool,
         charges: &mut Vec<Charge>,
     ) {
         let elsewhere = self.directory_elsewhere(step, dir);
-        if elsewhere {
-            charges.push(Charge::sized(Stem::RfF, BACK_TO_BACK, 4.0));
+        let times: f64 = elsewhere
+            .map(|moves| if moves { 0.5 } else { 0.0 })
+            .iter()
+            .sum();
+        if counts && times > 0.0 {
+            charges.push(Charge {
+                times,
+                ..Charge::sized(Stem::RfF, BACK_TO_BACK, 4.0)
+            });
         }
         let first = self.directory_place(step, dir);
-        self.asks_names(Of::Directories, first, !elsewhere);
+        self.asks_names(Of::Directories, first, elsewhere != [true; 2]);
     }
 
     /// A block of metadata is asked for and waited for.
@@ -378,21 +386,24 @@ impl View {
 
     /// Whether the arm has to move to the blocks of a directory, which lie beside those of directories created before
     /// and after it. Where they lie apart that is in the cost of a lookup.
-    pub(super) fn directory_elsewhere(&mut self, step: &Passing<'_>, dir: Ino) -> bool {
-        if self.drive.is_none() || self.sizes.directories_apart {
-            return false;
+    pub(super) fn directory_elsewhere(&mut self, step: &Passing<'_>, dir: Ino) -> [bool; 2] {
+        if self.drive.is_none() {
+            return [false; 2];
         }
         let first = self.directory_place(step, dir);
         let Some(drive) = self.drive.as_mut() else {
-            return false;
+            return [false; 2];
         };
         let (now_ns, until_ns) = (step.op.start_ns, step.op.end_ns());
         let place = (first, first.saturating_add(PAGE_BYTES));
-        let found = drive.ask(Of::Directories, place, now_ns, until_ns);
-        if found == Found::Held {
-            drive.answers(until_ns.saturating_sub(now_ns));
-        }
-        found == Found::Elsewhere
+        let found = drive.find(|drive| {
+            let found = drive.ask(Of::Directories, place, now_ns, until_ns);
+            if found == Found::Held {
+                drive.answers(until_ns.saturating_sub(now_ns));
+            }
+            found
+        });
+        found.map(|found| found == Found::Elsewhere)
     }
 
     fn went_to_device(&mut self, step: &Passing<'_>, ino: Ino, relation: Relation) {

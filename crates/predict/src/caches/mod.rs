@@ -13,7 +13,7 @@ mod dirty;
 mod first;
 mod inodes;
 mod listing;
-mod lookup;
+pub(crate) mod lookup;
 mod moved;
 mod partial;
 mod places;
@@ -45,10 +45,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::arm::Asks;
 use crate::cost::{Charge, FileSystemName, Gap, GapTable, Stem};
-use crate::drive::{Drive, Figures, Request};
+use crate::drive::{Figures, Request};
 use crate::namespace::process::OpenId;
 use crate::namespace::tree::{DentryId, Ino, NodeKind};
 use crate::namespace::{Action, Namespace, Resolved};
+use crate::paces::Paces;
 use crate::pattern::{Relation, Stream, Tracker, Untouched};
 
 /// Sizes of caches; `None`: without a bound.
@@ -107,6 +108,8 @@ pub struct Sizes {
     /// How far apart on the device directories made one after another put their files, in bytes, and among how many
     /// places they take turns, where that is far and there are several.
     pub directories_in_turn: Option<(u64, u64)>,
+    /// Whether a listing of a cold directory asks for blocks of its own.
+    pub lists_blocks: bool,
     /// In how many of these, from the first on, commits were measured: the journal is nearer to some.
     pub commit_places: u64,
     /// Whether inodes that were freed a short while ago are passed over, which takes time.
@@ -206,7 +209,7 @@ pub struct View {
     /// The file whose inode a lookup has just brought, and how many came so far.
     brought: Ino,
     came: u32,
-    drive: Option<Drive>,
+    drive: Option<Paces>,
     /// How long the traced one took.
     answers: Answers,
     /// What the last operation asked of it.
@@ -317,7 +320,7 @@ impl View {
             old_names: FxHashMap::default(),
             brought: Ino::NONE,
             came: 0,
-            drive: sizes.drive.map(Drive::new),
+            drive: sizes.drive.map(Paces::new),
             answers: Answers::default(),
             request: None,
             asks: Asks::default(),
@@ -418,7 +421,7 @@ impl View {
                 .as_mut()
                 .filter(|_| op.kind.class() == KindClass::Sync)
             {
-                drive.leave(op.start_ns);
+                drive.each(|drive| drive.leave(op.start_ns));
             }
             if op.kind.class() == KindClass::Sync {
                 self.leaves_inodes();
@@ -455,7 +458,7 @@ impl View {
         self.dirty = Dirty::default();
         self.rooms.leaves();
         self.held_places = (0.0, 0);
-        self.drive = self.sizes.drive.map(Drive::new);
+        self.drive = self.sizes.drive.map(Paces::new);
         self.last_sync.clear();
         self.last_data = Tracker::default();
         if names {

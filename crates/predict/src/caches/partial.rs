@@ -64,7 +64,7 @@ impl View {
             return false;
         };
         let (of, first) = file.place(begin);
-        drive.holds(
+        drive.usual().holds(
             of,
             (first, first.saturating_add(PAGE_BYTES)),
             step.op.start_ns,

@@ -133,18 +133,18 @@ impl View {
         (offset, length): (u64, u64),
         relation: Relation,
         next: Option<u64>,
-    ) -> Option<Found> {
+    ) -> Option<[Found; 2]> {
         let file = self.file(step, ino)?;
         let drive = self.drive.as_mut()?;
         let now_ns = step.op.start_ns;
         let until_ns = self.answers.until_ns(step.op);
         let (of, first) = next.map_or_else(|| file.place(offset), |first| (Of::Data, first));
         // Where places are known, so is whether it lies before what was asked for last: nothing brings that.
-        let beside = match relation {
-            _ if next.is_none() && self.last_data.passed(file, offset) => false,
-            Relation::Next => drive.reaches(of, NEXT_BYTES, now_ns),
-            Relation::Near => drive.reaches(of, NEAR_BYTES, now_ns),
-            _ => false,
+        let near_bytes = match relation {
+            _ if next.is_none() && self.last_data.passed(file, offset) => None,
+            Relation::Next => Some(NEXT_BYTES),
+            Relation::Near => Some(NEAR_BYTES),
+            _ => None,
         };
         let place = (first, first.saturating_add(length.max(1)));
         self.request = Some(Request {
@@ -155,20 +155,23 @@ impl View {
             near: false,
             ahead: false,
         });
-        let found = drive.ask(of, place, now_ns, until_ns);
         // What follows within a file came with what was asked for before it; others' requests come while one waits.
         let goes_on = matches!(relation, Relation::Sequential | Relation::Same);
         let alone = self.last_reader == Some(step.op.tid);
-        if found == Found::Held && !goes_on && alone && next.is_none() {
-            drive.answers(until_ns.saturating_sub(now_ns));
-        }
-        Some(match found {
-            Found::Elsewhere if beside => Found::Coming(0),
-            Found::Coming(_) if relation != Relation::Far && relation != Relation::Other => {
-                Found::Coming(0)
+        Some(drive.find(|drive| {
+            let beside = near_bytes.is_some_and(|bytes| drive.reaches(of, bytes, now_ns));
+            let found = drive.ask(of, place, now_ns, until_ns);
+            if found == Found::Held && !goes_on && alone && next.is_none() {
+                drive.answers(until_ns.saturating_sub(now_ns));
             }
-            found => found,
-        })
+            match found {
+                Found::Elsewhere if beside => Found::Coming(0),
+                Found::Coming(_) if relation != Relation::Far && relation != Relation::Other => {
+                    Found::Coming(0)
+                }
+                found => found,
+            }
+        }))
     }
 
     /// How far from the last request a read of another file lies that was read before, where an arm moves and both places
@@ -227,9 +230,14 @@ impl View {
     }
 
     /// The arm moves to a read: from what was committed it takes longer than from another file.
-    pub(super) fn moves_to_read(&mut self, relation: Relation, charges: &mut Vec<Charge>) {
+    pub(super) fn moves_to_read(
+        &self,
+        commits: bool,
+        relation: Relation,
+        charges: &mut Vec<Charge>,
+    ) {
         let goes_on = matches!(relation, Relation::Sequential | Relation::Same);
-        if std::mem::take(&mut self.arm_commits) && self.sizes.seeks && !goes_on {
+        if commits && self.sizes.seeks && !goes_on {
             charges.push(Charge::sized(Stem::RdSy, Gap::NONE, 4.0));
             charges.push(Charge {
                 times: -1.0,
@@ -246,6 +254,26 @@ impl Sizes {
             Stem::RfN | Stem::RfS if !self.seeks => Stem::RfF,
             stem => stem,
         }
+    }
+}
+
+/// A read that reaches the device, and what is known of it before the device is asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DiskRead {
+    pub at: (Ino, u64, u64),
+    pub kib: f64,
+    pub fresh: bool,
+    pub relation: Relation,
+    pub distance: Option<u64>,
+    pub between: Option<u64>,
+    pub away: bool,
+    /// Whether the arm comes from what was committed.
+    pub commits: bool,
+}
+
+impl DiskRead {
+    pub fn stem(&self, found: Option<Found>) -> Stem {
+        read_stem(self.relation, found, self.fresh, self.away, self.between)
     }
 }
 

@@ -182,6 +182,41 @@ impl View {
         (state.extended, state.disk_size) = (true, new);
     }
 
+    /// Data goes out of the middle of a file, which is cut there; space that is `reserved` for zeros is allocated anew.
+    pub(super) fn empty(
+        &mut self,
+        step: &Passing<'_>,
+        (from, to): (u64, u64),
+        (space, reserved): (u64, bool),
+        charges: &mut Vec<Charge>,
+    ) {
+        let Some(ino) = step.resolved.node else {
+            return;
+        };
+        let written = self.filled_within(ino, space, (from, to));
+        let (dirty, _) = self
+            .pages
+            .clean_range(ino.0, from / PAGE_BYTES, to.div_ceil(PAGE_BYTES));
+        if dirty > 0 {
+            self.written(ino, dirty);
+        }
+        let kib = kib_of(written);
+        charges.push(if dirty > 0 {
+            Charge::sized(Stem::TrPD, step.gap, dirty as f64 * PAGE_KIB)
+        } else if kib <= SMALL_KIB {
+            Charge::once(Stem::TrP, step.gap)
+        } else if self.map_cached(ino, step.ns.tree.size(ino), written) {
+            Charge::sized(Stem::Tr, step.gap, kib)
+        } else {
+            Charge::sized(Stem::TrC, step.gap, kib)
+        });
+        if reserved {
+            charges.push(Charge::sized(Stem::Falloc, step.gap, kib_of(to - from)));
+            self.reserve(ino, from, to - from);
+        }
+        self.changing(ino);
+    }
+
     /// A file that was truncated and written again is closed, which on many file systems starts its writing.
     pub(super) fn close_truncated(
         &mut self,

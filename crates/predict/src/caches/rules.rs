@@ -149,6 +149,12 @@ impl View {
                 self.truncate(step, (old, new), space, charges);
             }
             Action::Allocate { length, end } => self.allocate(step, (length, end), charges),
+            Action::Empty {
+                from,
+                to,
+                space,
+                reserved,
+            } => self.empty(step, (from, to), (space, reserved), charges),
             Action::Unlink { freed, held } => self.unlink(step, freed, held, charges),
             Action::Rmdir { held } => {
                 // The kernel frees what it remembers of each name the directory ever held.
@@ -348,11 +354,8 @@ impl View {
                 self.comes_to_names(ino, block, false);
             }
             self.reads_names();
-            // What lists several was measured where they lie beside one another.
-            if self.sizes.directories_in_turn.is_some() {
-                self.reads_directory(step, ino, charges);
-            } else {
-                self.directory_elsewhere(step, ino);
+            if self.sizes.lists_blocks {
+                self.reads_directory(step, ino, true, charges);
             }
         }
         if cold && let Some(inode) = step.ns.tree.inode(ino) {

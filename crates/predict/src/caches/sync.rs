@@ -272,7 +272,7 @@ impl View {
     /// What is handed to a drive now it goes to once nobody asks: it reads on no longer.
     pub(super) fn drive_writes(&mut self, step: &Passing<'_>) {
         if let Some(drive) = &mut self.drive {
-            drive.writes(step.op.end_ns());
+            drive.each(|drive| drive.writes(step.op.end_ns()));
         }
     }
 

@@ -3,8 +3,8 @@
 use fsage_core::{Errno, Fd, KindClass, Op, OpFlags, OpKind, PathTable};
 use fsage_namespace::Closed;
 use fsage_namespace::flags::{
-    CLONE_THREAD, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_TRUNC, RENAME_EXCHANGE,
-    follows_last,
+    CLONE_THREAD, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_TMPFILE, O_TRUNC,
+    RENAME_EXCHANGE, follows_last,
 };
 
 use super::process::OpenFile;
@@ -18,9 +18,14 @@ impl Namespace {
             OpKind::Fork => self.fork(op, out),
             OpKind::Exit => self.exit(op, out),
             kind if kind.class() == KindClass::Name => {
-                // getxattr and statfs have forms on descriptors, which come without a path.
+                // getxattr, statfs and link have forms on descriptors, which come without a path.
                 if op.path.is_none() && op.fd.is_some() {
                     self.on_descriptor(op, out);
+                    if let (OpKind::Link, true, Some(node)) = (op.kind, op.result.is_ok(), out.node)
+                    {
+                        out.walks[1] = self.walk(op, paths, true, false);
+                        self.add_name(node, out);
+                    }
                 } else {
                     self.on_name(op, paths, out);
                 }
@@ -225,6 +230,16 @@ impl Namespace {
         }
     }
 
+    /// A file is given the second name of an operation.
+    fn add_name(&mut self, node: Ino, out: &mut Resolved) {
+        if let Some(last) = out.walks[1].and_then(|w| w.last)
+            && self.tree.child(last).is_none()
+        {
+            self.tree.attach(last, node);
+        }
+        self.comes_into_scope(node, out);
+    }
+
     /// The rule of each kind that acts on a name whose directories resolve.
     fn act(&mut self, op: &Op, paths: &PathTable, walk: &Walk, out: &mut Resolved) {
         let ok = op.result.is_ok();
@@ -248,12 +263,7 @@ impl Namespace {
             OpKind::Link if ok => {
                 let node = self.learn(op, walk, NodeKind::Regular);
                 out.node = Some(node);
-                if let Some(last) = out.walks[1].and_then(|w| w.last)
-                    && self.tree.child(last).is_none()
-                {
-                    self.tree.attach(last, node);
-                }
-                self.comes_into_scope(node, out);
+                self.add_name(node, out);
                 out.action = Action::Plain;
                 return;
             }
@@ -314,6 +324,9 @@ impl Namespace {
             out.action = Action::Failed;
             return;
         }
+        if op.flags & O_TMPFILE != 0 {
+            return self.open_nameless(op, walk, out);
+        }
         let directory = op.flags & O_DIRECTORY != 0 || op.record.contains(OpFlags::DIRECTORY);
         let exclusive = op.flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL;
         let absent = walk.last.is_some_and(|l| {
@@ -340,8 +353,11 @@ impl Namespace {
             };
             let size = self.tree.inode(walk.node).map(|n| n.size);
             let node = self.learn(op, walk, kind);
-            if let (Some(size), true) = (size, op.flags & O_TRUNC != 0) {
-                self.tree.set_dense(node, size);
+            // What the trace says is its size after the call; what it had is what is cut off.
+            if let (Some(size), true) = (size, op.flags & O_TRUNC != 0)
+                && let Some(inode) = self.tree.inode_mut(node)
+            {
+                inode.size = size;
             }
             node
         };
@@ -360,6 +376,22 @@ impl Namespace {
             truncated,
             asked_create,
             directory,
+        };
+    }
+
+    /// A new file in a directory, without a name until it is linked.
+    fn open_nameless(&mut self, op: &Op, walk: &Walk, out: &mut Resolved) {
+        let in_scope = self.tree.inode(walk.node).is_some_and(|d| d.in_scope);
+        let node = self.tree.made_nameless(in_scope);
+        self.observe(op, node, NodeKind::Regular);
+        self.opened(op, node, true, out);
+        out.node = Some(node);
+        out.action = Action::Open {
+            created: true,
+            first_in_dir: false,
+            truncated: None,
+            asked_create: true,
+            directory: false,
         };
     }
 

@@ -10,6 +10,7 @@ use super::{Action, Namespace, Resolved};
 
 const FALLOC_KEEP_SIZE: u32 = 1;
 const FALLOC_PUNCH_HOLE: u32 = 2;
+const FALLOC_ZERO_RANGE: u32 = 16;
 
 /// Bytes that a name takes in the buffer of `getdents64`, on average (a header of 19 bytes, a name,
 /// rounded to 8).
@@ -167,13 +168,18 @@ impl Namespace {
         let length = op.length.unwrap_or(0);
         let to = from.saturating_add(length);
         let new = length.saturating_sub(self.tree.space(node, from, to));
-        let punched = op.flags & FALLOC_PUNCH_HOLE != 0;
+        let (punched, zeroed) = (
+            op.flags & FALLOC_PUNCH_HOLE != 0,
+            op.flags & FALLOC_ZERO_RANGE != 0,
+        );
+        // What is not a whole block stays, as zeros.
+        let first = from
+            .checked_next_multiple_of(self.block)
+            .unwrap_or(u64::MAX);
+        let end = (to - to % self.block).max(first);
+        let space = self.tree.space(node, first, end);
         if punched {
-            let from = from
-                .checked_next_multiple_of(self.block)
-                .unwrap_or(u64::MAX);
-            self.tree
-                .deallocate(node, from, (to - to % self.block).max(from));
+            self.tree.deallocate(node, first, end);
         } else {
             self.tree.allocate(node, from, to);
             if op.flags & FALLOC_KEEP_SIZE == 0
@@ -182,9 +188,18 @@ impl Namespace {
                 n.size = n.size.max(to);
             }
         }
-        out.action = Action::Allocate {
-            length: if punched { 0 } else { new },
-            end: to,
+        out.action = if punched || zeroed {
+            Action::Empty {
+                from: first,
+                to: end,
+                space,
+                reserved: !punched,
+            }
+        } else {
+            Action::Allocate {
+                length: new,
+                end: to,
+            }
         };
     }
 

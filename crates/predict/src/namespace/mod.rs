@@ -98,9 +98,15 @@ pub enum Action {
     },
     /// The size was changed; between the two so many bytes had space.
     Truncate { old: u64, new: u64, space: u64 },
-    /// Space was allocated, of `length` bytes that had none, up to `end`: what has some is taken to come first. A hole
-    /// that is punched gives none.
+    /// Space was allocated, of `length` bytes that had none, up to `end`: what has some is taken to come first.
     Allocate { length: u64, end: u64 },
+    /// What `from..to` held is no longer, `space` bytes of it: a hole is there, or zeros where space is `reserved` for them.
+    Empty {
+        from: u64,
+        to: u64,
+        space: u64,
+        reserved: bool,
+    },
     /// A name was removed of a file that holds this; `freed`: it was the file's last one and nobody has it open.
     Unlink { freed: bool, held: Held },
     /// A directory was removed from which so many names had gone before.

@@ -128,6 +128,18 @@ impl PredictedTree {
         }
     }
 
+    /// A file that is made without a name.
+    pub fn made_nameless(&mut self, in_scope: bool) -> Ino {
+        self.next_order += 1;
+        let state = Predicted {
+            born: true,
+            in_scope,
+            order: self.next_order,
+            ..Predicted::default()
+        };
+        self.files.unnamed(NodeKind::Regular, state)
+    }
+
     /// A file that no name is known for.
     pub fn nameless(&mut self, kind: NodeKind, in_scope: bool) -> Ino {
         self.next_order += 1;

@@ -74,19 +74,23 @@ impl TrackBuffer {
 
     /// Where the data of a read is.
     pub fn find(&self, command: &Command, now: u64, arm: &Arm) -> Found {
-        for (at, segment) in self.segments.iter().enumerate() {
-            if segment.first > command.first {
-                continue;
-            }
-            let filled = self.filled(at, now, arm);
-            if command.end() <= filled {
-                return Found::There;
-            }
-            // What the read-ahead will reach is not worth a movement of the arm.
-            let ahead = self.ahead.filter(|a| a.segment == at);
-            if ahead.is_some_and(|a| command.first <= a.limit.max(filled + BRIDGED_GAP)) {
-                return Found::Coming;
-            }
+        // Whichever holds it answers at once, be it under the arm's way or not.
+        let held = |(at, segment): (usize, &Segment)| {
+            segment.first <= command.first && command.end() <= self.filled(at, now, arm)
+        };
+        if self.segments.iter().enumerate().any(held) {
+            return Found::There;
+        }
+        // What the read-ahead will reach is not worth a movement of the arm.
+        let coming = self.ahead.is_some_and(|ahead| {
+            let first = self.segments.get(ahead.segment).map(|s| s.first);
+            let reach = ahead
+                .limit
+                .max(self.filled(ahead.segment, now, arm) + BRIDGED_GAP);
+            first.is_some_and(|first| first <= command.first) && command.first <= reach
+        });
+        if coming {
+            return Found::Coming;
         }
         Found::Nowhere
     }
