@@ -162,6 +162,7 @@ const volatile struct call calls[CALLS] = {
 
 #define NR_MMAP 9
 #define NR_IOCTL 16
+#define NR_MADVISE 28
 #define NR_EXECVE 59
 #define NR_RENAME 82
 #define NR_IO_GETEVENTS 208

@@ -24,6 +24,8 @@ char LICENSE[] SEC("license") = "GPL";
 #define TS_COMPAT 2
 #define ENAMETOOLONG 36
 #define SEEN_AHEAD 16
+#define MADV_POPULATE_WRITE 23
+#define POPULATES_TO_WRITE 2
 
 /* Set by the loader before the programs are loaded. */
 const volatile __u32 wake_bytes = 1 << 20; /* waiting data at which the reader is woken */
@@ -187,8 +189,11 @@ int BPF_PROG(fsage_enter, struct pt_regs *regs, long id)
 	const volatile struct call *call = &calls[id & (CALLS - 1)];
 	s->populates = call->populates;
 	if (!call->on) {
-		if (call->populates)
+		if (call->populates) {
 			s->fault_start = bpf_ktime_get_ns();
+			if (id == NR_MADVISE && (__u32)regs->dx == MADV_POPULATE_WRITE)
+				s->populates = POPULATES_TO_WRITE;
+		}
 		return 0;
 	}
 	if (call->filtered && !of_interest(id, regs))

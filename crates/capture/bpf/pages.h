@@ -115,12 +115,18 @@ static __always_inline bool faults_to_write(const struct state *s)
 	return s->fault_start && (s->fault_error & FAULT_WRITE);
 }
 
+/* The call that populates says what for. */
+static __always_inline bool populates_to_write(const struct state *s)
+{
+	return s->in_call && s->populates == POPULATES_TO_WRITE;
+}
+
 SEC("tp_btf/mm_filemap_fault")
 int BPF_PROG(fsage_fault, struct address_space *mapping, unsigned long index)
 {
 	struct state *s = bpf_task_storage_get(&fsage_tasks, bpf_get_current_task_btf(), 0, 0);
 	if (s)
-		begin_fault(s, mapping, index, faults_to_write(s), false);
+		begin_fault(s, mapping, index, populates_to_write(s) || faults_to_write(s), false);
 	return 0;
 }
 

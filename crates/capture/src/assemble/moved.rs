@@ -20,6 +20,9 @@ use crate::raw::RawCall;
 
 type Name = Rc<[u8]>;
 
+/// Processes that are asked what the directory of one that has ended is called now.
+const OTHERS_ASKED: usize = 64;
+
 impl Assembler {
     /// A name was given to what had another one, and all below it with it.
     pub(super) fn renamed(&mut self, op: &Op, from: &[u8], to: &[u8]) {
@@ -113,9 +116,24 @@ impl Assembler {
         {
             return None;
         }
-        let now = now.filter(|now| is_it(Path::new(OsStr::from_bytes(now))));
+        let is_name = |now: &Vec<u8>| is_it(Path::new(OsStr::from_bytes(now)));
+        let now = now
+            .filter(is_name)
+            .or_else(|| self.others_name(file).filter(is_name));
         self.strayed += u64::from(now.is_none());
         now.map(Into::into)
+    }
+
+    /// What another process that is in a directory calls it: one that has ended cannot be asked.
+    fn others_name(&self, file: FileId) -> Option<Vec<u8>> {
+        let is_there = |&task: &u32| {
+            let place = self.processes.directory(task);
+            let known = place.and_then(|place| place.file);
+            known.is_some_and(|known| (known.dev, known.ino) == (file.dev, file.ino))
+        };
+        let others = self.processes.tasks().filter(is_there).take(OTHERS_ASKED);
+        let mut names = others.filter_map(|task| fs::read_link(format!("/proc/{task}/cwd")).ok());
+        names.next().map(|name| name.into_os_string().into_vec())
     }
 
     /// A process may be in another tree of mounts: at its root, if it is.

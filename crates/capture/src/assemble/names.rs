@@ -63,6 +63,18 @@ impl Names {
         ((has_it.dev, has_it.ino) == (id.dev, id.ino)).then_some(name)
     }
 
+    /// The same, or any other name that the file is known by; looked for once.
+    pub(super) fn any_of(&mut self, id: FileId) -> Option<Box<[u8]>> {
+        if let Some(name) = self.given(id) {
+            return Some(name.into());
+        }
+        let same = |known: &Known| (known.id.dev, known.id.ino) == (id.dev, id.ino);
+        let named = self.files.iter().find(|(_, known)| same(known));
+        let name = named.map(|(name, _)| name.clone())?;
+        self.give(id, &name);
+        Some(name)
+    }
+
     pub(super) fn give(&mut self, id: FileId, name: &[u8]) {
         if self.given.len() >= NAMES_LIMIT {
             self.given.clear();

@@ -77,7 +77,9 @@ impl Assembler {
             self.set_file(&mut op, file);
             self.wanted |= op.file.is_some_and(|id| self.wants_file(id));
             self.opened(call.pid, &op, None);
-            if let Some(path) = self.path_of(call.pid, fd as i32, op.file) {
+            let known = op.file.and_then(|id| self.names.any_of(id));
+            let path = known.map(|path| Rc::from(&*path));
+            if let Some(path) = path.or_else(|| self.path_of(call.pid, fd as i32, op.file)) {
                 self.wanted = self.wanted || self.filter.takes_path(&path);
                 op.path = self.paths.intern(&path);
                 let wanted = self.wanted;

@@ -101,6 +101,7 @@ fn few_programs_make_these_calls() {
         let opened = of(&rows, OpKind::Open);
         let by_handle = opened.last().unwrap();
         assert_eq!(by_handle.op.file.unwrap().ino, ino, "{method:?}");
+        assert_eq!(Path::new(&by_handle.path), work.join("out"), "{method:?}");
         let writes = ranges(&rows, OpKind::Write, ino);
         assert_eq!(
             writes,

@@ -51,7 +51,7 @@ fn what_others_rename_is_found_by_its_new_name() {
     }
     let signs = root.join("signs").display().to_string();
     let script = format!(
-        "cd outside; : > before; : > {signs}/there; until [ -e {signs}/moved ]; do sleep 0.01; done; : > after"
+        "cd outside; : > before; : > {signs}/there; until [ -e {signs}/moved ]; do sleep 0.01; done; : > after; sleep 0.5"
     );
     let mut request = command(&["sh", "-c", &script], &root);
     request.under = vec![root.join("tree")];
