@@ -150,8 +150,9 @@ impl Assembler {
             .is_some_and(|(known, now)| (known.dev, known.ino) == (now.dev, now.ino));
         if !same {
             let link = format!("/proc/{}/cwd", call.pid.0);
-            let now = fs::read_link(link).ok().map(|now| now.into_os_string());
-            self.go_to(call.pid, now.map(|now| now.into_vec().into()), file);
+            let now = fs::read_link(link).ok();
+            let now = now.map(|now| now.into_os_string().into_vec().into());
+            self.go_to(call.pid, now, file);
         }
     }
 }
