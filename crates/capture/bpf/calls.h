@@ -12,6 +12,7 @@ enum call_extra {
 	EXTRA_IN_OUT,  /* loff_t pointers at arguments 1 and 3 */
 	EXTRA_IN,      /* loff_t pointer at argument 2 */
 	EXTRA_FLOCK,   /* struct flock at argument 2 of a lock command */
+	EXTRA_XATTR,   /* struct xattr_args at argument 4 */
 };
 
 /* What pages that enter the page cache during the call mean. */
@@ -33,6 +34,8 @@ struct call {
 	__u8 io;
 	__u8 opens;
 	__u8 filtered;             /* only some forms of the call count */
+	__u8 moves;                /* its `file` is where the process is after it */
+	__u8 populates;            /* it may fault on pages one after the other, as nobody touches them */
 };
 
 #define NONE .fd = -1, .fd2 = -1, .path = -1, .path2 = -1, .stat = -1, .statx = -1
@@ -40,6 +43,8 @@ struct call {
 #define FD(n, ...) CALL(n, .fd = 0, ##__VA_ARGS__)
 #define NAME(n, ...) CALL(n, .path = 0, ##__VA_ARGS__)
 #define AT(n, ...) CALL(n, .path = 1, ##__VA_ARGS__)
+/* Not recorded itself. */
+#define POPULATES { NONE, .populates = 1 }
 
 #pragma clang diagnostic ignored "-Winitializer-overrides"
 const volatile struct call calls[CALLS] = {
@@ -51,9 +56,9 @@ const volatile struct call calls[CALLS] = {
 	[5] = FD(2, .stat = 1),                                      /* fstat */
 	[6] = NAME(2, .stat = 1),                                    /* lstat */
 	[8] = FD(3),                                                 /* lseek */
-	[9] = CALL(6, .fd = 4, .filtered = 1),                       /* mmap */
+	[9] = CALL(6, .fd = 4, .filtered = 1, .populates = 1),       /* mmap */
 	[11] = CALL(2),                                              /* munmap */
-	[16] = CALL(6, .fd = 2, .fd2 = 0, .io = IO_COPY, .filtered = 1), /* ioctl: FICLONE, FICLONERANGE */
+	[16] = CALL(6, .fd = 2, .fd2 = 0, .io = IO_COPY, .filtered = 1), /* ioctl: FICLONE, FICLONERANGE, FIEMAP */
 	[17] = FD(4, .io = IO_READ_AT),                              /* pread64 */
 	[18] = FD(4, .io = IO_WRITE_AT),                             /* pwrite64 */
 	[19] = FD(3, .io = IO_READ, .extra = EXTRA_IOVEC),           /* readv */
@@ -61,6 +66,7 @@ const volatile struct call calls[CALLS] = {
 	[21] = NAME(2),                                              /* access */
 	[25] = CALL(5),                                              /* mremap */
 	[26] = CALL(3),                                              /* msync */
+	[28] = POPULATES,                                            /* madvise */
 	[32] = FD(1),                                                /* dup */
 	[33] = FD(2),                                                /* dup2 */
 	[40] = CALL(4, .fd = 1, .fd2 = 0, .io = IO_COPY, .extra = EXTRA_IN), /* sendfile */
@@ -72,7 +78,7 @@ const volatile struct call calls[CALLS] = {
 	[76] = NAME(2),                                              /* truncate */
 	[77] = FD(2),                                                /* ftruncate */
 	[78] = FD(3),                                                /* getdents */
-	[80] = NAME(1),                                              /* chdir */
+	[80] = NAME(1, .moves = 1),                                  /* chdir */
 	[81] = FD(1),                                                /* fchdir */
 	[82] = NAME(2, .path2 = 1),                                  /* rename */
 	[83] = NAME(2),                                              /* mkdir */
@@ -91,6 +97,8 @@ const volatile struct call calls[CALLS] = {
 	[133] = NAME(3),                                             /* mknod */
 	[137] = NAME(2),                                             /* statfs */
 	[138] = FD(2),                                               /* fstatfs */
+	[149] = POPULATES,                                           /* mlock */
+	[151] = POPULATES,                                           /* mlockall */
 	[155] = NAME(2, .path2 = 1),                                 /* pivot_root */
 	[161] = NAME(1),                                             /* chroot */
 	[162] = CALL(0),                                             /* sync */
@@ -131,9 +139,12 @@ const volatile struct call calls[CALLS] = {
 	[292] = FD(3),                                               /* dup3 */
 	[295] = FD(4, .io = IO_READ_AT, .extra = EXTRA_IOVEC),       /* preadv */
 	[296] = FD(4, .io = IO_WRITE_AT, .extra = EXTRA_IOVEC),      /* pwritev */
+	[304] = CALL(3, .opens = 1),                                 /* open_by_handle_at */
 	[306] = FD(1),                                               /* syncfs */
+	[308] = CALL(2, .moves = 1),                                 /* setns */
 	[316] = AT(5, .path2 = 3),                                   /* renameat2 */
 	[322] = AT(5),                                               /* execveat */
+	[325] = POPULATES,                                           /* mlock2 */
 	[326] = FD(6, .fd2 = 2, .io = IO_COPY, .extra = EXTRA_IN_OUT), /* copy_file_range */
 	[327] = FD(6, .io = IO_READ_AT, .extra = EXTRA_IOVEC),       /* preadv2 */
 	[328] = FD(6, .io = IO_WRITE_AT, .extra = EXTRA_IOVEC),      /* pwritev2 */
@@ -143,15 +154,23 @@ const volatile struct call calls[CALLS] = {
 	[437] = AT(4, .opens = 1, .extra = EXTRA_HOW),               /* openat2 */
 	[439] = AT(4),                                               /* faccessat2 */
 	[452] = AT(4),                                               /* fchmodat2 */
+	[463] = AT(6, .path2 = 3, .extra = EXTRA_XATTR),             /* setxattrat */
+	[464] = AT(6, .path2 = 3, .extra = EXTRA_XATTR),             /* getxattrat */
+	[465] = AT(5),                                               /* listxattrat */
+	[466] = AT(4, .path2 = 3),                                   /* removexattrat */
 };
 
 #define NR_MMAP 9
 #define NR_IOCTL 16
+#define NR_MADVISE 28
 #define NR_EXECVE 59
+#define NR_RENAME 82
 #define NR_IO_GETEVENTS 208
 #define NR_IO_SUBMIT 209
 #define NR_IO_PGETEVENTS 333
 #define NR_FCNTL 72
+#define NR_RENAMEAT 264
+#define NR_RENAMEAT2 316
 #define NR_EXECVEAT 322
 
 #endif

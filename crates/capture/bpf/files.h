@@ -99,6 +99,20 @@ static __noinline __u64 read_descriptor(struct task_struct *task, __u64 fd, stru
 	return inode;
 }
 
+/* Where a process is. */
+static __always_inline void read_directory(struct task_struct *task, struct wire *w)
+{
+	struct fs_struct *fs = task->fs;
+	if (!fs)
+		return;
+	struct dentry *dentry = fs->pwd.dentry;
+	struct inode *inode = dentry ? dentry->d_inode : 0;
+	if (!inode)
+		return;
+	host_file(inode, &w->file);
+	w->flags &= ~NO_FILE;
+}
+
 /* From the encoding of stat(2) to the kernel's own. */
 static __always_inline __u32 kernel_dev(__u64 dev)
 {
@@ -166,6 +180,8 @@ static __always_inline void read_iovec(struct wire *w)
 
 #define FICLONE 0x40049409
 #define FICLONERANGE 0x4020940d
+#define FIEMAP 0xc020660b
+#define FIEMAP_SYNC 1
 
 /* What a copy that shares blocks is told, as arguments: the source's descriptor, its offset, the length (0: to its end)
  * and the offset in the destination, which is argument 0. */
@@ -178,6 +194,16 @@ static __always_inline void read_clone(struct wire *w)
 		range[0] = ~0ULL;
 	for (int i = 0; i < 4; i++)
 		w->args[2 + i] = range[i];
+}
+
+/* Whether a map of a file's blocks is asked for that has it written before; its descriptor becomes argument 2. */
+static __always_inline bool read_map(struct wire *w)
+{
+	__u32 flags = 0;
+	if (bpf_probe_read_user(&flags, sizeof(flags), (void *)(w->args[2] + 16)))
+		return false;
+	w->args[2] = w->args[0];
+	return flags & FIEMAP_SYNC;
 }
 
 /* An offset that the call was pointed to. It has been advanced by what was moved. */
@@ -214,6 +240,9 @@ static __always_inline void read_extra(struct wire *w, __u8 extra)
 	} else if (extra == EXTRA_HOW) {
 		w->extra[0] = w->extra[1] = 0;
 		bpf_probe_read_user(w->extra, sizeof(w->extra), (void *)w->args[2]);
+	} else if (extra == EXTRA_XATTR) {
+		w->extra[0] = w->extra[1] = 0;
+		bpf_probe_read_user(w->extra, sizeof(w->extra), (void *)w->args[4]);
 	} else if (extra == EXTRA_FLOCK) {
 		w->extra[0] = w->extra[1] = 0;
 		if (w->args[1] >= 5 && w->args[1] <= 38 &&

@@ -24,6 +24,8 @@ char LICENSE[] SEC("license") = "GPL";
 #define TS_COMPAT 2
 #define ENAMETOOLONG 36
 #define SEEN_AHEAD 16
+#define MADV_POPULATE_WRITE 23
+#define POPULATES_TO_WRITE 2
 
 /* Set by the loader before the programs are loaded. */
 const volatile __u32 wake_bytes = 1 << 20; /* waiting data at which the reader is woken */
@@ -50,14 +52,16 @@ struct state {
 	__u32 active;  /* a call is in flight */
 	__u32 held;    /* for how long it was held back since its last record, in 64 ns */
 	struct fault fault;
-	__u64 fault_start;   /* the page fault being handled, as its trace point told */
+	__u64 fault_start;   /* the page fault being handled, as its trace point told; 0 once a record has it */
 	__u64 fault_address;
 	__u64 fault_error;
+	__u64 faulted; /* of the call in flight, what is told as page faults that came behind its own work, in ns */
 	__u64 left;    /* when it last left its processor; 0: never yet */
 	__u64 woken;   /* when its sleep ended */
 	__u8 asleep;   /* it left the processor to sleep */
 	__u8 by;       /* a watched thread ended the sleep */
 	__u8 in_call;  /* it is in a system call: whom it wakes, it wakes itself */
+	__u8 populates; /* that call faults on one page after the other */
 };
 
 struct request {
@@ -148,14 +152,14 @@ static __always_inline __u64 argument(const struct wire *w, int n)
 }
 
 /* fcntl's F_DUPFD, F_SETFD, F_SETFL, locks, open-file locks, F_DUPFD_CLOEXEC; mappings of files; copies that share
- * blocks. */
+ * blocks, and maps of blocks. */
 static __always_inline bool of_interest(long id, const struct pt_regs *regs)
 {
 	if (id == NR_MMAP)
 		return !(regs->r10 & MAP_ANONYMOUS);
 	__u32 command = regs->si;
 	if (id == NR_IOCTL)
-		return command == FICLONE || command == FICLONERANGE;
+		return command == FICLONE || command == FICLONERANGE || command == FIEMAP;
 	return command == 0 || command == 2 || (command >= 4 && command <= 7) ||
 	       (command >= 36 && command <= 38) || command == 1030;
 }
@@ -170,6 +174,9 @@ int BPF_PROG(fsage_enter, struct pt_regs *regs, long id)
 	flush_fault(s);
 	s->active = 0;
 	s->in_call = 1;
+	s->fault_start = 0;
+	s->faulted = 0;
+	s->populates = 0;
 	if ((__u64)id >= CALLS)
 		return 0;
 	if (task->thread_info.status & TS_COMPAT) {
@@ -180,7 +187,16 @@ int BPF_PROG(fsage_enter, struct pt_regs *regs, long id)
 	if (id == NR_IO_SUBMIT)
 		return aio_submit(regs->dx, regs->si);
 	const volatile struct call *call = &calls[id & (CALLS - 1)];
-	if (!call->on || (call->filtered && !of_interest(id, regs)))
+	s->populates = call->populates;
+	if (!call->on) {
+		if (call->populates) {
+			s->fault_start = bpf_ktime_get_ns();
+			if (id == NR_MADVISE && (__u32)regs->dx == MADV_POPULATE_WRITE)
+				s->populates = POPULATES_TO_WRITE;
+		}
+		return 0;
+	}
+	if (call->filtered && !of_interest(id, regs))
 		return 0;
 	struct wire *w = &s->wire;
 	w->nr = id;
@@ -193,8 +209,12 @@ int BPF_PROG(fsage_enter, struct pt_regs *regs, long id)
 	w->args[3] = regs->r10;
 	w->args[4] = regs->r8;
 	w->args[5] = regs->r9;
-	if (id == NR_IOCTL)
-		read_clone(w);
+	if (id == NR_IOCTL) {
+		if ((__u32)w->args[1] != FIEMAP)
+			read_clone(w);
+		else if (!read_map(w))
+			return 0;
+	}
 	s->inode = 0;
 	if (call->fd >= 0)
 		s->inode = read_descriptor(task, argument(w, call->fd), w, &w->file);
@@ -209,6 +229,16 @@ int BPF_PROG(fsage_enter, struct pt_regs *regs, long id)
 	s->active = 1;
 	w->start = bpf_ktime_get_ns();
 	return 0;
+}
+
+/* Who is not watched renamed something: names that are known may be others. */
+static __always_inline void tell_moved(long id)
+{
+	if (id != NR_RENAME && id != NR_RENAMEAT && id != NR_RENAMEAT2)
+		return;
+	struct wire_away w = { .start = bpf_ktime_get_ns(), .kind = KIND_MOVED };
+	/* None of the operations that are counted. */
+	bpf_ringbuf_output(&fsage_ring, &w, WIRE_WAKE_END, BPF_RB_NO_WAKEUP);
 }
 
 /* Sends a call that was given paths. */
@@ -249,8 +279,13 @@ int BPF_PROG(fsage_exit, struct pt_regs *regs, long ret)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct state *s = bpf_task_storage_get(&fsage_tasks, task, 0, 0);
-	if (!s)
+	if (!s) {
+		if (!ret)
+			tell_moved(regs->orig_ax);
 		return 0;
+	}
+	if (s->fault.pending)
+		end_faults(s);
 	s->in_call = 0;
 	if (!s->active) {
 		aio_exit(regs, ret);
@@ -259,12 +294,14 @@ int BPF_PROG(fsage_exit, struct pt_regs *regs, long ret)
 	}
 	s->active = 0;
 	struct wire *w = &s->wire;
-	set_latency(w, bpf_ktime_get_ns() - w->start);
+	set_latency(w, bpf_ktime_get_ns() - w->start - s->faulted);
 	const volatile struct call *call = &calls[w->nr & (CALLS - 1)];
 	w->result = ret;
 	if (ret >= 0) {
 		if (call->opens)
 			read_descriptor(task, ret, w, &w->file);
+		if (call->moves)
+			read_directory(task, w);
 		if (call->stat >= 0)
 			read_stat(w, argument(w, call->stat));
 		if (call->statx >= 0)

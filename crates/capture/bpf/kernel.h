@@ -91,6 +91,18 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+struct dentry {
+	struct inode *d_inode;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
+struct fs_struct {
+	struct path pwd;
+};
+
 struct upid {
 	int nr;
 };
@@ -114,6 +126,7 @@ struct thread_info {
 struct task_struct {
 	struct thread_info thread_info;
 	int pid;
+	struct fs_struct *fs;
 	struct files_struct *files;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;

@@ -17,6 +17,7 @@ enum wire_kind {
 	KIND_URING = 5, /* args: opcode, offset, length, flags; with `nr`: those of the call that does the same */
 	KIND_WAKE = 6,  /* struct wire_away up to `woken`, which is the thread woken at `start` */
 	KIND_AWAY = 7,  /* struct wire_away */
+	KIND_MOVED = 8, /* struct wire_away up to `woken`: who is not watched renamed something */
 };
 
 enum wire_flags {

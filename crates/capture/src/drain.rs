@@ -102,7 +102,7 @@ impl<'a> Drain<'a> {
 fn is_operation(event: &RawEvent) -> bool {
     !matches!(
         event,
-        RawEvent::Wake { .. } | RawEvent::Away { .. } | RawEvent::Exec { .. }
+        RawEvent::Wake { .. } | RawEvent::Away { .. } | RawEvent::Exec { .. } | RawEvent::Moved
     )
 }
 

@@ -46,7 +46,8 @@ pub struct RawCall {
     pub held_back_ns: u64,
     /// The six arguments.
     pub args: [u64; 6],
-    /// The file of the first descriptor argument (for an open: of the descriptor returned).
+    /// The file of the first descriptor argument (for an open: of the descriptor returned; for a call that changes it:
+    /// the working directory, where known).
     pub file: Option<RawFile>,
     /// The file of the second descriptor argument (`copy_file_range`, `sendfile`, `splice`).
     pub file2: Option<RawFile>,
@@ -65,7 +66,8 @@ pub struct RawCall {
     /// The two words of an argument structure that the call points to, where it has one: `openat2`
     /// (flags, mode), `readv` family (total length, count), `copy_file_range`/`splice` (offsets in
     /// and out at entry, `u64::MAX` for a null pointer), `sendfile` (the offset likewise; the address
-    /// family of the socket, `u64::MAX` where there is none or it is not known), `fcntl` locks (start, length).
+    /// family of the socket, `u64::MAX` where there is none or it is not known), `fcntl` locks (start, length),
+    /// `setxattrat` and `getxattrat` (the value's address, its size).
     pub extra: [u64; 2],
     /// It was asked for by io_uring: times are those of its submission and completion. The descriptor is all ones
     /// for a file that was registered with the ring.
@@ -189,6 +191,8 @@ pub enum RawEvent {
         /// Who.
         tid: Tid,
     },
+    /// Somebody who is not watched renamed something: a directory of which a name is known may have another.
+    Moved,
     /// Events were lost here.
     Lost {
         /// How many there was no room for.
@@ -197,6 +201,9 @@ pub enum RawEvent {
         of_32_bit: u64,
     },
 }
+
+/// The request of ioctl that maps a file's blocks; told where it is asked to write the data before.
+pub const FIEMAP: u32 = 0xc020_660b;
 
 /// Opcodes of io_uring(7) that are told as [`RawEvent::Uring`].
 #[allow(missing_docs, reason = "the names are the kernel's")]

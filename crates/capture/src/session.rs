@@ -217,6 +217,9 @@ pub struct CaptureSummary {
     /// How often a directory was mounted at a second place, or moved, by what was traced: names there lead to files that
     /// have others, and are not known to be below the directories asked for.
     pub mounted_again: u64,
+    /// How often a directory that others renamed was not found by its new name: names relative to it are told with the old
+    /// one.
+    pub strayed: u64,
     /// Calls that were kept from returning, so that nothing is lost. Their latencies do not hold
     /// it; the pauses between operations do.
     pub held_back: HeldBack,
@@ -308,6 +311,7 @@ pub fn capture(
         cut_short,
         nameless: assembler.nameless(),
         mounted_again: assembler.mounted_again(),
+        strayed: assembler.strayed(),
         held_back,
         late: assembler.late(),
         exit_status,

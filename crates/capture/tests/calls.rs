@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod faults;
+mod moved;
 mod reached;
 mod uring;
 

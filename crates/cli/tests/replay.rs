@@ -922,3 +922,196 @@ fn the_state_of_the_caches_is_reported() {
         "{result}"
     );
 }
+
+/// Two files of one name, as a directory was renamed in between: by names that start from where a process is.
+#[test]
+fn a_renamed_directory_is_followed() {
+    const SCRIPT: &str = "mkdir d d/sub; cd d/sub; mv ../../d ../../e; echo x > n1; mkdir ../../d ../../d/sub; \
+        echo y > ../../d/sub/n1; echo zz >> n1; chmod 600 n1; rm -r ../../d; echo more >> n1";
+    for method in ["auto", "ptrace"] {
+        let dir = temp();
+        let (tree, out) = (dir.path().join("tree"), dir.path().join("out"));
+        std::fs::create_dir(&tree).unwrap();
+        std::fs::create_dir(&out).unwrap();
+        let line = [
+            "trace", "--method", method, "--under", ".", "-o", "../t.fst", "--", "sh", "-c", SCRIPT,
+        ];
+        run(&tree, line).exits(0);
+        let line = ["replay", "t.fst", "out", "--verify", "--keep", "--json"];
+        let result = run(dir.path(), line).exits(0).json();
+        assert_eq!(result["differ"], 0, "{method} {result}");
+        assert_eq!(listing(&tree), listing(&only_entry(&out)), "{method}");
+    }
+}
+
+/// A trace that does not tell the directory of each name, and attributes of what has another name by now.
+#[test]
+fn a_renamed_directory_is_followed_without_being_told() {
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    let mut made = Made::new();
+    made.op(OpKind::Mkdir, b"/w/d", 0).flags = 0o755;
+    made.create(b"/w/d/f", 3);
+    made.op(OpKind::Chdir, b"/w/d", 0);
+    let to = made.paths.intern(b"/w/e");
+    made.op(OpKind::Rename, b"/w/d", 0).path2 = to;
+    let op = made.op(OpKind::Fchmod, b"", 0);
+    (op.fd, op.flags) = (Some(fsage_core::Fd(3)), 0o600);
+    made.op(OpKind::Stat, b"f", 0);
+    made.op(OpKind::Unlink, b"f", 0);
+    made.save(&dir.join("t.fst"), true);
+    std::fs::create_dir(dir.join("out")).unwrap();
+    let result = run(dir, ["replay", "t.fst", "out", "--verify", "--json"]);
+    let result = result.exits(0).json();
+    assert_eq!(result["replayed"], 7, "{result}");
+}
+
+/// A descriptor that came over a socket, by `pidfd_getfd` or the like: the trace tells which file it is.
+#[test]
+fn a_descriptor_from_nowhere_is_of_the_file_that_it_is_said_to_be_of() {
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    let id = |ino| fsage_core::FileId {
+        dev: fsage_core::DevId(7),
+        ino,
+        generation: 0,
+    };
+    let mut made = Made::new();
+    made.create(b"/w/f", 3);
+    made.op(OpKind::Open, b"/w/g", 4).flags = 0o101;
+    for (at, ino) in [(0, 1), (1, 2)] {
+        made.ops[at].file = Some(id(ino));
+    }
+    let to = made.paths.intern(b"/w/h");
+    made.op(OpKind::Rename, b"/w/f", 0).path2 = to;
+    made.op(OpKind::Unlink, b"/w/g", 0);
+    for (fd, ino) in [(5, 1), (6, 2)] {
+        made.write(fd, 0, 5, 5);
+        made.ops.last_mut().unwrap().file = Some(id(ino));
+    }
+    // By a handle: a file and no name.
+    let op = made.op(OpKind::Open, b"", 8);
+    (op.file, op.flags) = (Some(id(1)), 2);
+    made.write(8, 5, 3, 3);
+    // It is open on nothing.
+    made.write(9, 0, 5, -9);
+    made.save(&dir.join("t.fst"), true);
+    std::fs::create_dir(dir.join("out")).unwrap();
+    let line = ["replay", "t.fst", "out", "--verify", "--keep", "--json"];
+    let result = run(dir, line).exits(0).json();
+    assert_eq!(result["replayed"], 8, "{result}");
+    let kept = only_entry(&dir.join("out"));
+    assert_eq!(kept.join("h").metadata().unwrap().len(), 8);
+
+    // Which file it is nobody knows.
+    made.write(7, 0, 5, 5);
+    made.save(&dir.join("t.fst"), true);
+    let said = run(dir, ["replay", "t.fst", "out", "--verify"]).exits(3);
+    let (text, error) = (said.text(), &said.stderr);
+    assert!(text.contains("without what 1 changes"), "{text}");
+    assert!(error.contains("the trace does not tell"), "{error}");
+    run(dir, ["replay", "t.fst", "out"]).exits(0);
+}
+
+#[test]
+fn an_empty_path_is_none() {
+    const SCRIPT: &str =
+        "stat ''; touch ''; rm ''; mv '' x; ln '' y; ln -s '' z; chmod 700 ''; true";
+    let dir = temp();
+    let tree = dir.path().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    let line = [
+        "trace", "--under", ".", "-o", "../t.fst", "--", "sh", "-c", SCRIPT,
+    ];
+    run(&tree, line).exits(0);
+    std::fs::create_dir(dir.path().join("out")).unwrap();
+    let line = ["replay", "t.fst", "out", "--verify", "--json"];
+    let result = run(dir.path(), line).exits(0).json();
+    assert_eq!(result["differ"], 0, "{result}");
+}
+
+/// `fcntl(F_SETFL)` after the open, and memory that ends within a `writev`.
+#[test]
+fn writes_go_where_they_went_and_no_further() {
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    let mut made = Made::new();
+    made.create(b"/w/f", 3);
+    made.write(3, 0, 7, 7);
+    made.create(b"/w/seek", 4);
+    made.write(4, 0, 7, 7);
+    let seek = made.op(OpKind::Seek, b"", 0);
+    (seek.fd, seek.offset) = (Some(fsage_core::Fd(4)), Some(0));
+    made.write(4, 7, 3, 3);
+    let op = made.ops.last_mut().unwrap();
+    op.record = fsage_core::OpFlags::APPEND | fsage_core::OpFlags::IMPLICIT_OFFSET;
+    made.write(4, 10, 2, 2);
+    made.ops.last_mut().unwrap().record = fsage_core::OpFlags::IMPLICIT_OFFSET;
+    made.write(3, 7, 8, 3);
+    made.save(&dir.join("t.fst"), true);
+    std::fs::create_dir(dir.join("out")).unwrap();
+    let line = ["replay", "t.fst", "out", "--verify", "--keep", "--json"];
+    run(dir, line).exits(0);
+    let kept = only_entry(&dir.join("out"));
+    for (name, bytes) in [("f", 10), ("seek", 12)] {
+        assert_eq!(kept.join(name).metadata().unwrap().len(), bytes, "{name}");
+    }
+}
+
+#[test]
+fn what_the_trace_adds_has_room_or_nothing_is_made() {
+    let dir = temp();
+    let dir = dir.path();
+    std::fs::create_dir(dir.join("out")).unwrap();
+    let mut made = Made::new();
+    made.create(b"/w/big", 3);
+    let op = made.op(OpKind::Fallocate, b"", 0);
+    (op.fd, op.offset, op.length) = (Some(fsage_core::Fd(3)), Some(0), Some(1 << 60));
+    made.save(&dir.join("big.fst"), true);
+    run(dir, ["replay", "big.fst", "out"]).fails(1, &["1152921504606846976 bytes", "available"]);
+    assert!(names(&dir.join("out")).is_empty());
+    // What goes again is not added up, and a hole takes nothing.
+    let mut made = Made::new();
+    made.create(b"/w/f", 3);
+    let fd = Some(fsage_core::Fd(3));
+    for _ in 0..50 {
+        let op = made.op(OpKind::Ftruncate, b"", 0);
+        (op.fd, op.length) = (fd, Some(1 << 40));
+        made.write(3, 1 << 40, 1 << 58, -27);
+        made.write(3, 0, 4096, 4096);
+        let op = made.op(OpKind::Ftruncate, b"", 0);
+        (op.fd, op.length) = (fd, Some(0));
+    }
+    made.save(&dir.join("small.fst"), true);
+    run(dir, ["replay", "small.fst", "out", "--verify"]).exits(0);
+}
+
+#[test]
+fn a_start_of_many_small_files_has_room_or_nothing_is_made() {
+    if !rustix::process::geteuid().is_root() {
+        fsage_testing::not_run("needs root: a file system of 200 KiB");
+        return;
+    }
+    let dir = temp();
+    let mut made = Made::new();
+    for n in 0..60 {
+        made.op(OpKind::Stat, format!("/w/f{n}").as_bytes(), 0)
+            .size_bytes = Some(100);
+    }
+    made.save(&dir.path().join("many.fst"), true);
+    let small = dir.path().join("small");
+    std::fs::create_dir(&small).unwrap();
+    for (size, words) in [("size=200k", "bytes"), ("size=2m,nr_inodes=20", "files")] {
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", size, "none"])
+            .arg(&small)
+            .status();
+        assert!(mounted.unwrap().success());
+        let ran = run(dir.path(), ["replay", "many.fst", "small"]);
+        let left = names(&small);
+        let gone = std::process::Command::new("umount").arg(&small).status();
+        assert!(gone.unwrap().success());
+        ran.fails(1, &["make the initial tree", words, "the target has"]);
+        assert!(left.is_empty(), "{left:?}");
+    }
+}

@@ -218,6 +218,13 @@ fn make_start(
     // Every name is a stranger's.
     let fs = place.file_system(FsOptions::default())?;
     let seed = Seed(request.seed);
+    // A file system of its own may be filled: that is a result.
+    let added_bytes = if request.target.is_temporary() {
+        0
+    } else {
+        scan.added_bytes
+    };
+    replay::check_room(&*fs, &scan.start, all, added_bytes)?;
     let built = replay::build(&*fs, &scan.start, all, seed, stop)?;
     // What was made must not be written back while operations are timed.
     fs.sync()

@@ -70,6 +70,16 @@ pub fn beneath<'p>(path: &'p [u8], dir: &[u8]) -> Option<&'p [u8]> {
     }
 }
 
+/// What `path` is called once `from`, which it is or lies below, is called `to`; all are normal.
+pub fn renamed(path: &[u8], from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
+    if from.is_empty() {
+        return None;
+    }
+    let rest = beneath(path, from)?;
+    let between: &[u8] = if rest.is_empty() { b"" } else { b"/" };
+    Some([to, between, rest].concat())
+}
+
 /// Whether `path` is `dir` or lies below it; both are normal.
 pub fn is_beneath(path: &[u8], dir: &[u8]) -> bool {
     beneath(path, dir).is_some()
@@ -124,6 +134,9 @@ mod tests {
         assert_eq!(beneath(b"/a", b"/a/"), Some(&b""[..]));
         assert_eq!(beneath(b"/a", b"/"), Some(&b"a"[..]));
         assert!(!is_beneath(b"/ab", b"/a"));
+        assert_eq!(renamed(b"/a/b/c", b"/a/b", b"/x"), Some(b"/x/c".to_vec()));
+        assert_eq!(renamed(b"/a/b", b"/a/b", b"/x"), Some(b"/x".to_vec()));
+        assert_eq!(renamed(b"/a/bc", b"/a/b", b"/x"), None);
         assert!(!is_beneath(b"/", b"/a"));
     }
 }

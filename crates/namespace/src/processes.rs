@@ -327,6 +327,21 @@ impl<O, D: Clone + Default, F: Copy> Processes<O, D, F> {
         self.opens.iter()
     }
 
+    /// The same, to change them.
+    pub fn opens_mut(&mut self) -> impl Iterator<Item = &mut O> {
+        self.opens.iter_mut()
+    }
+
+    /// An open file of any process that is as wanted.
+    pub fn find_open(&self, wanted: impl Fn(&O) -> bool) -> Option<SharedId> {
+        self.opens.find(wanted)
+    }
+
+    /// Every working directory, to change it; one that several tasks share is one.
+    pub fn directories_mut(&mut self) -> impl Iterator<Item = &mut D> {
+        self.directories.iter_mut()
+    }
+
     /// One more holds the open file. Whether there is one.
     pub fn share(&mut self, id: SharedId) -> bool {
         self.opens.share(id)

@@ -78,6 +78,18 @@ impl<T> Shared<T> {
         self.items.iter().flatten().map(|(item, _)| item)
     }
 
+    /// The same, to change them.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.items.iter_mut().flatten().map(|(item, _)| item)
+    }
+
+    /// The first by number that is as wanted.
+    pub fn find(&self, wanted: impl Fn(&T) -> bool) -> Option<SharedId> {
+        let fits = |item: &Option<(T, u32)>| item.as_ref().is_some_and(|(item, _)| wanted(item));
+        let at = self.items.iter().position(fits)?;
+        Some(SharedId(at as u32))
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.items.len() - self.free.len()

@@ -234,10 +234,17 @@ fn say_verified(page: &mut Page, result: &Replay) {
     };
     if verified.wrong == 0 {
         page.say(format!(
-            "verified: {} as the trace leads to",
+            "verified: {} as the trace leads to{}",
             match verified.names {
                 1 => "the only name is".to_owned(),
                 names => format!("all {} names are", count(names)),
+            },
+            match result.changes_untold() {
+                0 => String::new(),
+                some => format!(
+                    ", without what {} changes by descriptors of which it does not tell did",
+                    count(some)
+                ),
             }
         ));
         return;

@@ -6,9 +6,11 @@ use fsage_core::{
 use fsage_namespace::Mapping;
 
 use super::Assembler;
-use crate::raw::{RawCall, RawFile};
+use crate::raw::{FIEMAP, RawCall, RawFile};
 
 const PAGE: u64 = 4096;
+/// `SYNC_FILE_RANGE_WRITE_AND_WAIT`.
+const WRITE_AND_WAIT: u32 = 7;
 /// What is written here drops caches.
 const DROP_CACHES: &[u8] = b"/proc/sys/vm/drop_caches";
 
@@ -93,7 +95,10 @@ impl Assembler {
     /// `FICLONE` and `FICLONERANGE`, as `copy_file_range` of as many bytes. One that a file system refuses copies nothing;
     /// whoever asked copies in another way.
     fn share(&mut self, call: &RawCall) {
-        let [to, _, from, offset, length, offset_to] = call.args;
+        let [to, request, from, offset, length, offset_to] = call.args;
+        if request as u32 == FIEMAP {
+            return self.map_blocks(call);
+        }
         if call.result != 0 {
             return;
         }
@@ -108,6 +113,14 @@ impl Assembler {
         let offsets = [offset, offset_to];
         let flags = COPY_SHARES | whole_blocks(&copy, offsets);
         self.copy(&copy, offsets, length, flags);
+    }
+
+    /// `FIEMAP` that has the file's data written before, and waits for it.
+    fn map_blocks(&mut self, call: &RawCall) {
+        let file = call.file.as_ref();
+        let mut op = self.begin_fd(OpKind::SyncFileRange, call, call.args[0], file);
+        (op.offset, op.length, op.flags) = (Some(0), Some(0), WRITE_AND_WAIT);
+        self.emit(op);
     }
 
     /// `sendfile` into a file, at its position: a copy that shares nothing.

@@ -84,6 +84,7 @@ impl Assembler {
                 let back_ns = self.since_start(back_ns);
                 self.waits.away(tid, from_ns, woken_ns, back_ns, by_watched);
             }
+            RawEvent::Moved => self.renames = self.renames.wrapping_add(1),
             event => self.request_or_fault(event),
         }
     }

@@ -145,6 +145,7 @@ impl Assembler {
                     file: op.file,
                     inherited: false,
                     wanted: false,
+                    renames: self.renames,
                 });
                 self.processes.install(process, new, open, cloexec);
             }
@@ -181,10 +182,9 @@ impl Assembler {
 
     fn fchdir(&mut self, call: &RawCall) {
         let mut op = self.begin_fd(OpKind::Fchdir, call, call.args[0], call.file.as_ref());
-        let open = self.open_of(call.pid, call.args[0] as i32);
-        let path = open.and_then(|open| open.path);
+        let path = self.directory_of(call.pid, call.args[0] as i32);
         if call.result == 0 {
-            self.go_to(call.pid, path.clone());
+            self.go_to(call.pid, path.clone(), op.file);
         }
         // A later relative path starts here, so the operation tells where that is.
         op.path = path.and_then(|path| self.paths.intern(&path));

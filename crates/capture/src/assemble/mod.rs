@@ -11,6 +11,7 @@ mod devices;
 mod events;
 mod fds;
 mod filter;
+mod moved;
 mod names;
 mod order;
 mod paths;
@@ -75,6 +76,9 @@ pub struct Assembler {
     left_out: u64,
     nameless: u64,
     mounted_again: u64,
+    /// Renames by others so far.
+    renames: u32,
+    strayed: u64,
     end_ns: u64,
 }
 
@@ -107,6 +111,8 @@ impl Assembler {
             left_out: 0,
             nameless: 0,
             mounted_again: 0,
+            renames: 0,
+            strayed: 0,
             end_ns: 0,
         })
     }
@@ -202,6 +208,12 @@ impl Assembler {
     /// How often a directory was mounted at a second place, or moved: names there lead to files that have others.
     pub fn mounted_again(&self) -> u64 {
         self.mounted_again
+    }
+
+    /// How often a directory had another name than was known, as somebody else had renamed it, and the new one could not be
+    /// found: names relative to it are told with the old one.
+    pub fn strayed(&self) -> u64 {
+        self.strayed
     }
 
     /// Of these, calls of 32-bit programs.
@@ -362,11 +374,8 @@ impl Assembler {
         self.meet(pid);
         let directory = match dir_fd {
             _ if path.first() == Some(&b'/') => None,
-            Some(fd) if fd != libc::AT_FDCWD => self.open_of(pid, fd).and_then(|open| open.path),
-            _ => self
-                .processes
-                .directory(pid.0)
-                .and_then(|place| place.directory.clone()),
+            Some(fd) if fd != libc::AT_FDCWD => self.directory_of(pid, fd),
+            _ => self.working_directory(pid),
         };
         if directory.is_none() && path.first() != Some(&b'/') {
             self.unknown |= self.gaps;

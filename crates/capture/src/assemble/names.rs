@@ -63,6 +63,18 @@ impl Names {
         ((has_it.dev, has_it.ino) == (id.dev, id.ino)).then_some(name)
     }
 
+    /// The same, or any other name that the file is known by; looked for once.
+    pub(super) fn any_of(&mut self, id: FileId) -> Option<Box<[u8]>> {
+        if let Some(name) = self.given(id) {
+            return Some(name.into());
+        }
+        let same = |known: &Known| (known.id.dev, known.id.ino) == (id.dev, id.ino);
+        let named = self.files.iter().find(|(_, known)| same(known));
+        let name = named.map(|(name, _)| name.clone())?;
+        self.give(id, &name);
+        Some(name)
+    }
+
     pub(super) fn give(&mut self, id: FileId, name: &[u8]) {
         if self.given.len() >= NAMES_LIMIT {
             self.given.clear();
@@ -90,37 +102,85 @@ impl Names {
         self.made.remove(path);
     }
 
-    /// `from` is called `to` now, and if it is known to be a directory, so is everything below.
-    pub(super) fn rename(&mut self, from: &[u8], to: &[u8]) {
-        let file = self.files.remove(from);
-        let link = self.links.remove(from);
-        let made = self.made.remove(from);
-        self.remove(to);
-        if let Some(known) = file {
-            self.set(to, known.id, known.is_dir);
+    /// Whether `path` is known to name no directory.
+    pub(super) fn is_file(&self, path: &[u8]) -> bool {
+        self.files.get(path).is_some_and(|known| !known.is_dir)
+    }
+
+    /// Whether `path` is known to name a directory.
+    pub(super) fn is_directory(&self, path: &[u8]) -> bool {
+        self.made.contains(path) || self.files.get(path).is_some_and(|known| known.is_dir)
+    }
+
+    /// `from` is called `to` now, and if it is a directory, so is everything below; `directory`: it is one, whether that
+    /// was known or not. With `exchange`, what was called `to` is called `from`.
+    pub(super) fn rename(&mut self, from: &[u8], to: &[u8], directory: bool, exchange: bool) {
+        let whole = directory || self.is_directory(from) || exchange && self.is_directory(to);
+        let moved = self.take(from, whole);
+        if exchange {
+            let other = self.take(to, whole);
+            self.put(from, other);
+        } else {
+            self.remove(to);
+        }
+        if let Some((_, known)) = moved.files.first().filter(|(rest, _)| rest.is_empty()) {
             self.give(known.id, to);
         }
-        if let Some(id) = link {
-            self.set_link(to, id);
+        self.put(to, moved);
+    }
+
+    /// Takes what is known of a name, and of all below it if it is `whole`.
+    fn take(&mut self, name: &[u8], whole: bool) -> Taken {
+        let mut taken = Taken::default();
+        let rest = |path: &[u8]| Box::from(path.get(name.len()..).unwrap_or_default());
+        if let Some(known) = self.files.remove(name) {
+            taken.files.push((Box::default(), known));
         }
-        if made {
-            self.made_directory(to);
+        if let Some(link) = self.links.remove(name) {
+            taken.links.push((Box::default(), link));
         }
-        if made || file.is_some_and(|known| known.is_dir) {
-            let inside: Vec<_> = self
+        if self.made.remove(name) {
+            taken.made.push(Box::default());
+        }
+        if whole {
+            let files = self.files.extract_if(|path, _| is_beneath(path, name));
+            taken
                 .files
-                .keys()
-                .filter(|name| is_beneath(name, from))
-                .cloned()
-                .collect();
-            for name in inside {
-                if let Some(known) = self.files.remove(&name) {
-                    let rest = name.get(from.len()..).unwrap_or_default();
-                    self.set(&[to, rest].concat(), known.id, known.is_dir);
-                }
+                .extend(files.map(|(path, known)| (rest(&path), known)));
+            let links = self.links.extract_if(|path, _| is_beneath(path, name));
+            taken
+                .links
+                .extend(links.map(|(path, link)| (rest(&path), link)));
+            let made = self.made.extract_if(|path| is_beneath(path, name));
+            taken.made.extend(made.map(|path| rest(&path)));
+        }
+        taken
+    }
+
+    /// Gives what was taken of one name to another.
+    fn put(&mut self, name: &[u8], taken: Taken) {
+        for (rest, known) in taken.files {
+            let path = [name, &rest].concat();
+            if let Some(given) = self.given.get_mut(&(known.id.dev.0, known.id.ino)) {
+                *given = path.as_slice().into();
             }
+            self.set(&path, known.id, known.is_dir);
+        }
+        for (rest, link) in taken.links {
+            self.set_link(&[name, &rest].concat(), link);
+        }
+        for rest in taken.made {
+            self.made_directory(&[name, &rest].concat());
         }
     }
+}
+
+/// What is known of a name and of those below it, by what follows behind it.
+#[derive(Debug, Default)]
+struct Taken {
+    files: Vec<(Box<[u8]>, Known)>,
+    links: Vec<(Box<[u8]>, Option<FileId>)>,
+    made: Vec<Box<[u8]>>,
 }
 
 #[cfg(test)]
@@ -137,9 +197,14 @@ mod tests {
         names.set(b"/d", id(1), true);
         names.set(b"/d/f", id(2), false);
         names.set(b"/dd/f", id(3), false);
-        names.rename(b"/d", b"/e");
+        names.set_link(b"/d/l", None);
+        names.rename(b"/d", b"/e", false, false);
         assert_eq!(names.find(b"/e/f"), Some(id(2)));
         assert_eq!(names.find(b"/d/f"), None);
         assert_eq!(names.find(b"/dd/f"), Some(id(3)));
+        assert!(names.is_link(b"/e/l") && !names.is_link(b"/d/l"));
+        names.rename(b"/e", b"/dd", true, true);
+        let both = [names.find(b"/dd/f"), names.find(b"/e/f")];
+        assert_eq!(both, [Some(id(2)), Some(id(3))]);
     }
 }

@@ -11,6 +11,10 @@ use crate::raw::RawCall;
 const WANTED_LIMIT: usize = 1 << 20;
 const AT_SYMLINK_NOFOLLOW: u32 = libc::AT_SYMLINK_NOFOLLOW as u32;
 pub(super) const SYS_FCHMODAT2: libc::c_long = 452;
+pub(super) const SYS_SETXATTRAT: libc::c_long = 463;
+pub(super) const SYS_GETXATTRAT: libc::c_long = 464;
+pub(super) const SYS_LISTXATTRAT: libc::c_long = 465;
+pub(super) const SYS_REMOVEXATTRAT: libc::c_long = 466;
 /// `__O_TMPFILE`: the path names the directory, the file has no name.
 const O_TMPFILE_BIT: u32 = 0o20_000_000;
 
@@ -29,7 +33,8 @@ struct Shape {
 impl Assembler {
     /// Whether the call was one of these.
     pub(super) fn path_call(&mut self, nr: libc::c_long, call: &RawCall) -> bool {
-        if self.is_nameless(nr, call) || self.links_descriptor(nr, call) {
+        if self.is_nameless(nr, call) || self.links_descriptor(nr, call) || self.by_handle(nr, call)
+        {
             return true;
         }
         let found = changing(nr, call)
@@ -155,10 +160,7 @@ impl Assembler {
             }
             OpKind::Rename => {
                 if let Some(path2) = path2 {
-                    if self.names.is_link(path) || self.names.is_link(path2) {
-                        self.filter.links_changed();
-                    }
-                    self.names.rename(path, path2);
+                    self.renamed(op, path, path2);
                 }
             }
             OpKind::Link => {
@@ -172,7 +174,8 @@ impl Assembler {
             }
             OpKind::Readlink if !self.names.is_link(path) => self.names.set_link(path, None),
             OpKind::Chdir => {
-                self.go_to(call.pid, Some(path.into()));
+                let file = call.file.map(|file| self.identify(&file));
+                self.go_to(call.pid, Some(path.into()), file);
             }
             _ => {}
         }
@@ -191,6 +194,7 @@ impl Assembler {
             file: op.file,
             inherited: false,
             wanted: self.wanted,
+            renames: self.renames,
         });
         let on_exec = op.flags & O_CLOEXEC != 0;
         self.processes.install(pid.0, Fd(fd as i32), open, on_exec);
@@ -240,6 +244,11 @@ fn creates(kind: OpKind) -> bool {
         kind,
         OpKind::Mkdir | OpKind::Mknod | OpKind::Symlink | OpKind::Open
     )
+}
+
+/// Of `struct xattr_args`: the value's address, then 32 bits of its size.
+pub(super) fn value_size(call: &RawCall) -> u64 {
+    call.extra[1] & 0xffff_ffff
 }
 
 impl Shape {
@@ -348,6 +357,11 @@ fn setting(nr: libc::c_long, call: &RawCall) -> Option<(OpKind, Shape)> {
         libc::SYS_utimensat => (OpKind::Utimens, at.following(a[3])),
         libc::SYS_setxattr => (OpKind::Setxattr, plain.length(a[3])),
         libc::SYS_lsetxattr => (OpKind::Setxattr, itself.length(a[3])),
+        SYS_SETXATTRAT => {
+            let shape = at.following(a[2]);
+            (OpKind::Setxattr, shape.length(value_size(call)))
+        }
+        SYS_REMOVEXATTRAT => (OpKind::Removexattr, at.following(a[2])),
         libc::SYS_removexattr => (OpKind::Removexattr, plain),
         libc::SYS_lremovexattr => (OpKind::Removexattr, itself),
         _ => return None,
@@ -371,6 +385,11 @@ fn asking(nr: libc::c_long, call: &RawCall) -> Option<(OpKind, Shape)> {
         libc::SYS_statfs => (OpKind::Statfs, plain),
         libc::SYS_getxattr => (OpKind::Getxattr, plain.length(a[3])),
         libc::SYS_lgetxattr => (OpKind::Getxattr, itself.length(a[3])),
+        SYS_GETXATTRAT => {
+            let shape = at.following(a[2]);
+            (OpKind::Getxattr, shape.length(value_size(call)))
+        }
+        SYS_LISTXATTRAT => (OpKind::Listxattr, at.following(a[2]).length(a[4])),
         libc::SYS_listxattr => (OpKind::Listxattr, plain.length(a[2])),
         libc::SYS_llistxattr => (OpKind::Listxattr, itself.length(a[2])),
         libc::SYS_chdir => (OpKind::Chdir, plain),

@@ -20,6 +20,8 @@ pub(super) struct Open {
     pub inherited: bool,
     /// What opened it was wanted, by whatever name.
     pub wanted: bool,
+    /// Of how many renames by others its name has been looked at since.
+    pub renames: u32,
 }
 
 /// Where a process is.
@@ -29,6 +31,10 @@ pub(super) struct Place {
     pub directory: Option<Rc<[u8]>>,
     /// What its absolute paths start from, where that is not everybody's root.
     pub root: Option<Rc<[u8]>>,
+    /// Which directory it is, where known.
+    pub file: Option<FileId>,
+    /// Of how many renames by others its name has been looked at since.
+    pub renames: u32,
 }
 
 /// All processes, with where they are and their mapped files.
@@ -43,11 +49,15 @@ impl Assembler {
     }
 
     /// A process, and all that share its directory, are elsewhere now.
-    pub(super) fn go_to(&mut self, pid: Pid, directory: Option<Rc<[u8]>>) {
+    pub(super) fn go_to(&mut self, pid: Pid, directory: Option<Rc<[u8]>>, file: Option<FileId>) {
         self.meet(pid);
-        let root = self.root_of(pid);
-        self.processes
-            .set_directory(pid.0, Place { directory, root });
+        let place = Place {
+            directory,
+            root: self.root_of(pid),
+            file,
+            renames: self.renames,
+        };
+        self.processes.set_directory(pid.0, place);
     }
 
     /// What the absolute paths of a process start from, where that is not everybody's root.
@@ -104,6 +114,8 @@ pub(super) fn read_proc(pid: Pid, processes: &mut Processes) {
     let place = Place {
         directory: link("cwd"),
         root: link("root").filter(|root: &Rc<[u8]>| **root != *b"/"),
+        file: super::moved::identity(format!("{root}/cwd")),
+        renames: 0,
     };
     processes.set_directory(pid.0, place);
     let entries = fs::read_dir(format!("{root}/fd")).ok();
@@ -121,6 +133,7 @@ pub(super) fn read_proc(pid: Pid, processes: &mut Processes) {
             file: None,
             inherited: true,
             wanted: false,
+            renames: 0,
         });
         processes.install(pid.0, Fd(fd), open, flags & libc::O_CLOEXEC as u32 != 0);
     }

@@ -14,7 +14,9 @@ use fsage_namespace::flags::AT_EMPTY_PATH;
 use fsage_namespace::path::join;
 
 use super::Assembler;
-use super::paths::SYS_FCHMODAT2;
+use super::paths::{
+    SYS_FCHMODAT2, SYS_GETXATTRAT, SYS_LISTXATTRAT, SYS_REMOVEXATTRAT, SYS_SETXATTRAT, value_size,
+};
 use crate::raw::{RawCall, RawFile};
 
 /// A descriptor as a name gives it, and what follows behind it.
@@ -36,6 +38,10 @@ impl Assembler {
             libc::SYS_utimensat => (OpKind::Futimens, empty_path),
             libc::SYS_fchownat => (OpKind::Fchown, a[4]),
             SYS_FCHMODAT2 => (OpKind::Fchmod, a[3]),
+            SYS_SETXATTRAT => (OpKind::Setxattr, a[2]),
+            SYS_GETXATTRAT => (OpKind::Getxattr, a[2]),
+            SYS_LISTXATTRAT => (OpKind::Listxattr, a[2]),
+            SYS_REMOVEXATTRAT => (OpKind::Removexattr, a[2]),
             _ => return false,
         };
         if !names_nothing(call) || flags & empty_path == 0 {
@@ -49,7 +55,38 @@ impl Assembler {
         match kind {
             OpKind::Fchown => (op.offset, op.length) = (Some(owner(a[2])), Some(owner(a[3]))),
             OpKind::Fchmod => op.flags = a[2] as u32,
+            OpKind::Setxattr | OpKind::Getxattr => op.length = Some(value_size(call)),
+            OpKind::Listxattr => op.length = Some(a[4]),
             _ => {}
+        }
+        if let Some(name) = &call.path2 {
+            op.path2 = self.paths.intern(name);
+        }
+        self.emit(op);
+        true
+    }
+
+    /// Whether the call opened a file by its handle: that tells no name, so the operation has one that the file has.
+    pub(super) fn by_handle(&mut self, nr: libc::c_long, call: &RawCall) -> bool {
+        if nr != libc::SYS_open_by_handle_at {
+            return false;
+        }
+        let mut op = self.begin(OpKind::Open, call);
+        op.flags = call.args[2] as u32;
+        if let (Some(file), Some(fd)) = (&call.file, op.result.value()) {
+            self.set_file(&mut op, file);
+            self.wanted |= op.file.is_some_and(|id| self.wants_file(id));
+            self.opened(call.pid, &op, None);
+            let known = op.file.and_then(|id| self.names.any_of(id));
+            let path = known.map(|path| Rc::from(&*path));
+            if let Some(path) = path.or_else(|| self.path_of(call.pid, fd as i32, op.file)) {
+                self.wanted = self.wanted || self.filter.takes_path(&path);
+                op.path = self.paths.intern(&path);
+                let wanted = self.wanted;
+                if let Some(open) = self.processes.description(call.pid.0, Fd(fd as i32)) {
+                    (open.path, open.wanted) = (Some(path), wanted);
+                }
+            }
         }
         self.emit(op);
         true

@@ -52,6 +52,10 @@ impl Assembler {
     /// Whether the call was one of those that change what absolute paths start from. They are no operations.
     pub(super) fn root_call(&mut self, nr: libc::c_long, call: &RawCall) -> bool {
         let again = match nr {
+            libc::SYS_setns => {
+                self.namespace_changed(call);
+                return true;
+            }
             libc::SYS_chroot | libc::SYS_pivot_root => false,
             libc::SYS_mount => call.args[3] & (libc::MS_BIND | libc::MS_MOVE) != 0,
             libc::SYS_move_mount => true,
@@ -62,10 +66,10 @@ impl Assembler {
             return true;
         };
         if let Some(new) = self.resolve(call.pid, None, path).absolute {
-            let directory = self.processes.directory(call.pid.0);
+            let place = self.processes.directory(call.pid.0);
             let place = Place {
-                directory: directory.and_then(|place| place.directory.clone()),
                 root: Some(Rc::from(new)).filter(|root: &Rc<[u8]>| **root != *b"/"),
+                ..place.cloned().unwrap_or_default()
             };
             self.processes.set_directory(call.pid.0, place);
         }

@@ -40,6 +40,7 @@ const HOOKS: &[Hook] = &[
     needed("fsage_task_exit", "sched_process_exit"),
     optional("fsage_add_page", "mm_filemap_add_to_page_cache"),
     optional("fsage_page_fault", "page_fault_user"),
+    optional("fsage_kernel_fault", "page_fault_kernel"),
     optional("fsage_fault", "mm_filemap_fault"),
     optional("fsage_map_pages", "mm_filemap_map_pages"),
     optional("fsage_dirty", "writeback_dirty_folio"),
@@ -214,7 +215,7 @@ fn unseen(missing: &[&str]) -> Vec<&'static str> {
         unseen.push("page faults on mapped files");
     } else if without("fsage_map_pages") || without("fsage_dirty") {
         unseen.push("page faults that find their page");
-    } else if without("fsage_page_fault") {
+    } else if without("fsage_page_fault") || without("fsage_kernel_fault") {
         unseen.push("how long page faults take");
     }
     if without("fsage_uring_submit") {

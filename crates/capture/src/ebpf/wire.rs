@@ -184,6 +184,7 @@ impl Decoder {
         match (kind, bytes.len()) {
             (6, WAKE_END..) => return Some(head.wake()),
             (7, AWAY_END..) => return Some(head.away()),
+            (8, WAKE_END..) => return Some(RawEvent::Moved),
             (_, FILE_END..) => {}
             _ => return None,
         }
@@ -376,11 +377,11 @@ mod tests {
                 }
                 let event = decoder.decode(&bytes);
                 let least = match kind {
-                    6 => WAKE_END,
+                    6 | 8 => WAKE_END,
                     7 => AWAY_END,
                     _ => FILE_END,
                 };
-                assert!(event.is_none() || (length >= least && kind <= 7));
+                assert!(event.is_none() || (length >= least && kind <= 8));
             }
         }
     }

@@ -13,8 +13,11 @@ pub(super) enum Extra {
     Offsets(u8, Option<u8>),
     /// `struct flock` at argument 2, for the lock commands of fcntl: start and length.
     Flock,
-    /// `FICLONERANGE`'s `struct file_clone_range` at argument 2, laid over the arguments from there on.
+    /// `FICLONERANGE`'s `struct file_clone_range` at argument 2, laid over the arguments from there on; `FIEMAP`'s
+    /// descriptor, which becomes argument 2.
     Clone,
+    /// `struct xattr_args` at argument 4: the value's address, its size.
+    XattrArgs,
 }
 
 /// Numbers, in the table of 32-bit x86 programs, of the calls that are counted and not recorded:
@@ -143,6 +146,10 @@ impl Call {
 }
 
 const SYS_FCHMODAT2: libc::c_long = 452;
+const SYS_SETXATTRAT: libc::c_long = 463;
+const SYS_GETXATTRAT: libc::c_long = 464;
+const SYS_LISTXATTRAT: libc::c_long = 465;
+const SYS_REMOVEXATTRAT: libc::c_long = 466;
 
 /// Every captured call.
 pub(super) static CALLS: &[Call] = &[
@@ -179,6 +186,7 @@ pub(super) static CALLS: &[Call] = &[
         .path(1)
         .opens()
         .extra(Extra::OpenHow),
+    Call::new(libc::SYS_open_by_handle_at).opens(),
     Call::on_fd(libc::SYS_close),
     Call::new(libc::SYS_close_range),
     Call::on_fd(libc::SYS_dup),
@@ -256,6 +264,10 @@ pub(super) static CALLS: &[Call] = &[
     Call::on_path(libc::SYS_lgetxattr).path2(1),
     Call::on_path(libc::SYS_listxattr),
     Call::on_path(libc::SYS_llistxattr),
+    Call::at(SYS_SETXATTRAT).path2(3).extra(Extra::XattrArgs),
+    Call::at(SYS_GETXATTRAT).path2(3).extra(Extra::XattrArgs),
+    Call::at(SYS_LISTXATTRAT),
+    Call::at(SYS_REMOVEXATTRAT).path2(3),
     Call::on_path(libc::SYS_removexattr).path2(1),
     Call::on_path(libc::SYS_lremovexattr).path2(1),
     Call::on_path(libc::SYS_chdir),
@@ -263,6 +275,7 @@ pub(super) static CALLS: &[Call] = &[
     Call::on_path(libc::SYS_pivot_root).path2(1),
     Call::new(libc::SYS_mount),
     Call::new(libc::SYS_move_mount),
+    Call::new(libc::SYS_setns),
     // Programs.
     Call::on_path(libc::SYS_execve).path_at_entry(),
     Call::at(libc::SYS_execveat).path_at_entry(),
@@ -282,8 +295,13 @@ pub(super) const FCNTL_COMMANDS: &[u32] = &[
     libc::F_OFD_SETLKW as u32,
 ];
 
-/// The requests of ioctl that copy by sharing blocks: the second has a `struct file_clone_range`.
-pub(super) const CLONES: [u32; 2] = [libc::FICLONE as u32, libc::FICLONERANGE as u32];
+/// The requests of ioctl that copy by sharing blocks, of which the second has a `struct file_clone_range`, and the one
+/// that may write a file's data to map its blocks.
+pub(super) const IOCTLS: [u32; 3] = [
+    libc::FICLONE as u32,
+    libc::FICLONERANGE as u32,
+    crate::raw::FIEMAP,
+];
 
 /// Whether a command of fcntl has a `struct flock`.
 pub(super) fn is_lock_command(command: u64) -> bool {
@@ -307,7 +325,7 @@ pub(super) fn find(nr: u64, args: &[u64; 6]) -> Option<&'static Call> {
     let wanted = match libc::c_long::from(call.nr) {
         libc::SYS_mmap => flags & libc::MAP_ANONYMOUS as u64 == 0,
         libc::SYS_fcntl => FCNTL_COMMANDS.contains(&(second as u32)),
-        libc::SYS_ioctl => CLONES.contains(&(second as u32)),
+        libc::SYS_ioctl => IOCTLS.contains(&(second as u32)),
         _ => true,
     };
     wanted.then_some(call)
@@ -339,7 +357,7 @@ mod tests {
         for call in CALLS {
             let mut args = [0; 6];
             if libc::c_long::from(call.nr) == libc::SYS_ioctl {
-                args[1] = u64::from(CLONES[1]);
+                args[1] = u64::from(IOCTLS[1]);
             }
             assert_eq!(
                 find(u64::from(call.nr), &args).map(|found| found.nr),
@@ -369,6 +387,9 @@ mod tests {
             else {
                 continue;
             };
+            if row.starts_with("POPULATES") {
+                continue;
+            }
             let call = CALLS.iter().find(|call| call.nr.to_string() == nr);
             let call = call.unwrap_or_else(|| panic!("{nr} is recorded by eBPF only"));
             let fd = if row.starts_with("FD(") {

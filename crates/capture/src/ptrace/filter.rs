@@ -3,7 +3,7 @@
 //! Every other call runs at native speed: the kernel evaluates the filter ahead for each number
 //! whose answer does not depend on arguments and keeps a bitmap of those it allows (since 5.11).
 
-use super::calls::{CALLS, CALLS_32, CLONES, FCNTL_COMMANDS};
+use super::calls::{CALLS, CALLS_32, FCNTL_COMMANDS, IOCTLS};
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -81,7 +81,7 @@ pub(super) fn program() -> Vec<libc::sock_filter> {
     // fcntl(2) and ioctl(2): by command.
     for (nr, commands) in [
         (libc::SYS_fcntl, FCNTL_COMMANDS),
-        (libc::SYS_ioctl, &CLONES[..]),
+        (libc::SYS_ioctl, &IOCTLS[..]),
     ] {
         program.push(libc::sock_filter {
             code: JUMP_EQUAL,
@@ -139,7 +139,7 @@ mod tests {
         for nr in 0..600 {
             let commands: Vec<u64> = match libc::c_long::from(nr) {
                 libc::SYS_fcntl => (0..1100).collect(),
-                libc::SYS_ioctl => CLONES.map(u64::from).into_iter().chain([0]).collect(),
+                libc::SYS_ioctl => IOCTLS.map(u64::from).into_iter().chain([0]).collect(),
                 _ => vec![0],
             };
             for second in commands {

@@ -5,7 +5,7 @@ use fsage_core::Tid;
 use super::calls::{Extra, StatBuffer, is_lock_command};
 use super::files::kernel_dev;
 use super::sys;
-use crate::raw::RawFile;
+use crate::raw::{FIEMAP, RawFile};
 
 /// The longest path that the kernel takes, with its NUL.
 const PATH_MAX: usize = 4096;
@@ -94,20 +94,35 @@ pub(super) fn extra(tid: Tid, what: Extra, args: &[u64; 6]) -> [u64; 2] {
         Extra::Flock if is_lock_command(second) => {
             bytes::<24>(tid, third).map_or([0; 2], |lock| [word(&lock, 8), word(&lock, 16)])
         }
+        Extra::XattrArgs => bytes::<16>(tid, argument(args, 4))
+            .map_or([0; 2], |value| [word(&value, 0), word(&value, 8)]),
         Extra::None | Extra::Flock | Extra::Clone => [0; 2],
     }
 }
 
+/// `FIEMAP_FLAG_SYNC`.
+const FIEMAP_SYNC: u32 = 1;
+
 /// The arguments of a copy that shares blocks: destination, request, source, its offset, length (0: to the source's end),
-/// offset in the destination.
-pub(super) fn clone_arguments(tid: Tid, [destination, request, third, ..]: [u64; 6]) -> [u64; 6] {
+/// offset in the destination. Those of a map of blocks: descriptor, request, descriptor; `None` where it writes nothing.
+pub(super) fn ioctl_arguments(
+    tid: Tid,
+    [destination, request, third, ..]: [u64; 6],
+) -> Option<[u64; 6]> {
     if request as u32 == libc::FICLONE as u32 {
-        return [destination, request, third, 0, 0, 0];
+        return Some([destination, request, third, 0, 0, 0]);
     }
-    bytes::<32>(tid, third).map_or([destination, request, u64::MAX, 0, 0, 0], |range| {
-        let [source, from, length, to] = [0, 8, 16, 24].map(|at| word(&range, at));
-        [destination, request, source, from, length, to]
-    })
+    if request as u32 == FIEMAP {
+        // struct fiemap: start, length, flags.
+        let asked = bytes::<24>(tid, third)?;
+        let syncs = half(&asked, 16) & FIEMAP_SYNC != 0;
+        return syncs.then_some([destination, request, destination, 0, 0, 0]);
+    }
+    let Some(range) = bytes::<32>(tid, third) else {
+        return Some([destination, request, u64::MAX, 0, 0, 0]);
+    };
+    let [source, from, length, to] = [0, 8, 16, 24].map(|at| word(&range, at));
+    Some([destination, request, source, from, length, to])
 }
 
 fn vector_length(tid: Tid, address: u64, count: u64) -> u64 {

@@ -244,9 +244,10 @@ impl Tracer {
             return;
         };
         let args = match table.extra {
-            calls::Extra::Clone => memory::clone_arguments(tid, args),
-            _ => args,
+            calls::Extra::Clone => memory::ioctl_arguments(tid, args),
+            _ => Some(args),
         };
+        let Some(args) = args else { return };
         let descriptor = |argument: Option<u8>| {
             let value = *args.get(usize::from(argument?))?;
             files::of_descriptor(tid, value as i32, table.position)

@@ -111,6 +111,14 @@ fn exit(result: &Replay) -> Exit {
         ));
         return Exit::Incomplete;
     }
+    let untold = result.changes_untold();
+    if untold > 0 && result.verified.is_some() {
+        ui::line(&format!(
+            "{untold} operations changed files by descriptors of which the trace does not tell: what they changed is in no \
+             tree that was compared"
+        ));
+        return Exit::Incomplete;
+    }
     Exit::Done
 }
 

@@ -60,6 +60,13 @@ pub fn run(mut args: TraceArgs) -> Result<Exit> {
             units::count(summary.mounted_again)
         ));
     }
+    if summary.strayed > 0 {
+        ui::line(&format!(
+            "directories were renamed by others and not found again ({}x): names relative to them are told with the old \
+             ones",
+            units::count(summary.strayed)
+        ));
+    }
     Ok(match summary.exit_status {
         Some(status) => Exit::Status(u8::try_from(status).unwrap_or(1)),
         None if stop.load(Ordering::Relaxed) && is_command => Exit::Interrupted,
@@ -147,6 +154,7 @@ fn to_json(output: &Path, traced: &Traced, begun: &Begun) -> TraceSummary {
         operations_left_out: summary.left_out,
         operations_nameless: summary.nameless,
         mounted_again: summary.mounted_again,
+        directories_strayed: summary.strayed,
         throttled_ns: summary.held_back.total_ns,
         throttled_calls: summary.held_back.calls,
         late: summary.late,

@@ -24,6 +24,27 @@ pub enum BuildError {
         /// Bytes that the target has.
         available_bytes: u64,
     },
+    /// It has too many files.
+    #[error(
+        "make the initial tree: it has {needed_files} files and directories, the target has room for {free_files}"
+    )]
+    Files {
+        /// Its files and directories.
+        needed_files: u64,
+        /// How many more the target can have.
+        free_files: u64,
+    },
+    /// What is written after it does not fit.
+    #[error(
+        "replay on this target: the initial tree and what the trace adds to it hold {needed_bytes} bytes, the target has \
+         {available_bytes} available"
+    )]
+    Room {
+        /// Bytes of both.
+        needed_bytes: u64,
+        /// Bytes that the target has.
+        available_bytes: u64,
+    },
     /// The target refused something.
     #[error("make `{name}` of the initial tree: {errno}")]
     Refused {
@@ -108,15 +129,7 @@ pub fn build(
     seed: Seed,
     stop: &AtomicBool,
 ) -> Result<Built, BuildError> {
-    let mut needed_bytes = 0u64;
-    let mut counted: FxHashSet<Ino> = FxHashSet::default();
-    placed(tree, placement, &mut |placed| {
-        let inode = placed.node.filter(|n| counted.insert(*n));
-        if let Some(inode) = inode.and_then(|n| tree.inode(n)) {
-            needed_bytes = needed_bytes.saturating_add(data_bytes(inode));
-        }
-        Ok(())
-    })?;
+    let needed_bytes = needed(tree, placement, 1)?.0;
     if let Ok(space) = fs.statfs()
         && space.total_bytes > 0
         && needed_bytes > space.available_bytes
@@ -137,6 +150,67 @@ pub fn build(
     };
     placed(tree, placement, &mut |placed| builder.make(&placed))?;
     Ok(builder.built)
+}
+
+/// Whether `fs` has room for `tree` and for so many bytes that are added to it, in whole blocks and files. Where a file
+/// system limits no files, small ones may lie in their inodes, and bytes alone count.
+pub fn check_room(
+    fs: &dyn FileSystem,
+    tree: &ReplayTree,
+    placement: &Placement,
+    added_bytes: u64,
+) -> Result<(), BuildError> {
+    let Ok(space) = fs.statfs() else {
+        return Ok(());
+    };
+    let limited = space.files > 0;
+    let block_bytes = match space.fragment_bytes {
+        bytes if limited => u64::from(bytes).max(1),
+        _ => 1,
+    };
+    let (bytes, needed_files) = needed(tree, placement, block_bytes)?;
+    if limited && needed_files > space.free_files {
+        return Err(BuildError::Files {
+            needed_files,
+            free_files: space.free_files,
+        });
+    }
+    let (needed_bytes, available_bytes) =
+        (bytes.saturating_add(added_bytes), space.available_bytes);
+    if space.total_bytes == 0 || needed_bytes <= available_bytes {
+        return Ok(());
+    }
+    Err(if bytes > available_bytes {
+        BuildError::Space {
+            needed_bytes: bytes,
+            available_bytes,
+        }
+    } else {
+        BuildError::Room {
+            needed_bytes,
+            available_bytes,
+        }
+    })
+}
+
+/// Bytes of what is placed, each file's in whole blocks, and how many files and directories it is.
+fn needed(
+    tree: &ReplayTree,
+    placement: &Placement,
+    block_bytes: u64,
+) -> Result<(u64, u64), BuildError> {
+    let (mut bytes, mut files) = (0u64, 0);
+    let mut counted: FxHashSet<Ino> = FxHashSet::default();
+    placed(tree, placement, &mut |placed| {
+        let inode = placed.node.filter(|n| counted.insert(*n));
+        if let Some(inode) = inode.and_then(|n| tree.inode(n)) {
+            let blocks = data_bytes(inode).div_ceil(block_bytes);
+            bytes = bytes.saturating_add(blocks.saturating_mul(block_bytes));
+            files += 1;
+        }
+        Ok(())
+    })?;
+    Ok((bytes, files))
 }
 
 fn data_bytes(inode: &Inode) -> u64 {

@@ -72,11 +72,11 @@ fn fails_elsewhere(op: &Op, writable: bool) -> bool {
     }
 }
 
-/// Programs ask the kernel to copy "all there is"; what there was is the result.
+/// Programs ask the kernel to copy "all there is"; what there was is the result. So it is of a write that stopped short,
+/// at memory that could not be read.
 fn moved_only(step: &mut ReplayStep) {
     let op = &mut step.op;
-    let copies = !matches!(op.kind, OpKind::Read | OpKind::Write);
-    if let Some(moved) = op.result.value().filter(|_| copies) {
+    if let Some(moved) = op.result.value().filter(|_| op.kind != OpKind::Read) {
         let reads = matches!(
             op.kind,
             OpKind::CopyIn | OpKind::Sendfile | OpKind::SpliceIn
@@ -104,7 +104,7 @@ impl Model {
         let file = self.processes.open(open).ok_or(Skip::UnknownDescriptor)?;
         let (slot, node, key) = (Arc::clone(&file.slot), file.node, file.key);
         let (inherited, writable) = (file.inherited, file.writable);
-        let name = file.name.clone();
+        self.append_where_told(&mut step.op, open);
         if inherited {
             // Its position on the target is another: the trace's own is told.
             step.op.record.0 &= !OpFlags::IMPLICIT_OFFSET.0;
@@ -134,14 +134,14 @@ impl Model {
                 Ok(Call::File(slot))
             }
             OpKind::Fallocate if op.flags == 0 => {
-                self.allocated(&op, node);
+                self.allocated(&op, open, node);
                 Ok(Call::File(slot))
             }
             OpKind::Readdir if op.result.value() == Some(0) => Err(Skip::Free),
             OpKind::Readdir | OpKind::SyncFileRange => Ok(Call::File(slot)),
-            OpKind::Fchmod | OpKind::Fchown | OpKind::Futimens if !name.is_empty() => {
-                let linked = node.is_none_or(|n| self.tree.path(n).is_some());
-                linked.then_some(Call::Attribute(name)).ok_or(Skip::NoCall)
+            OpKind::Fchmod | OpKind::Fchown | OpKind::Futimens => {
+                let name = self.name_of(node);
+                name.map(Call::Attribute).ok_or(Skip::NoCall)
             }
             OpKind::Fstatfs | OpKind::Syncfs => Ok(Call::Name(Box::default())),
             OpKind::Fchdir => {
@@ -160,11 +160,30 @@ impl Model {
         Ok(call)
     }
 
-    fn allocated(&mut self, op: &Op, node: Option<Ino>) {
+    /// What is written at the file's end, though it was opened for another place (`fcntl` with `F_SETFL`), is told where
+    /// that was; from there on the open file's position on the target is another.
+    fn append_where_told(&mut self, op: &mut Op, open: SharedId) {
+        let writes = matches!(op.kind, OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut);
+        if !writes || !op.record.contains(OpFlags::APPEND) {
+            return;
+        }
+        if let Some(file) = self.processes.open_mut(open)
+            && !file.append
+        {
+            file.inherited = true;
+            op.offset = op.offset.or_else(|| Some(self.tree.size(file.node?)));
+            op.record.0 &= !OpFlags::IMPLICIT_OFFSET.0;
+        }
+    }
+
+    fn allocated(&mut self, op: &Op, open: SharedId, node: Option<Ino>) {
         self.note(op, node);
         if let (true, Some(node)) = (op.result.is_ok(), node) {
             let offset = op.offset.unwrap_or(0);
             let end = offset.saturating_add(op.length.unwrap_or(0));
+            if self.processes.open(open).is_some_and(|file| file.placed) {
+                self.tree.fill(node, offset, end);
+            }
             self.tree.extend(node, end);
         }
     }
@@ -176,6 +195,7 @@ impl Model {
         };
         let implicit = op.record.contains(OpFlags::IMPLICIT_OFFSET) || op.offset.is_none();
         let offset = op.offset.unwrap_or(file.position);
+        let placed = file.placed;
         let value = op.result.value().unwrap_or(0);
         let end = offset.saturating_add(value);
         if implicit && op.result.is_ok() {
@@ -193,7 +213,11 @@ impl Model {
                 offset
             };
             if value > 0 {
-                self.tree.extend(node, start.saturating_add(value));
+                let end = start.saturating_add(value);
+                if placed {
+                    self.tree.fill(node, start, end);
+                }
+                self.tree.extend(node, end);
             }
         } else {
             let whole = value > 0 && value < op.length.unwrap_or(0);

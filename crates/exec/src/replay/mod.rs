@@ -35,7 +35,7 @@ use fsage_core::{OpKind, OpSource, SourceError};
 
 pub use fsage_namespace::{Ino, NodeKind};
 
-pub use build::{BuildError, Built, build};
+pub use build::{BuildError, Built, build, check_room};
 pub use model::{INCOMING, Incoming, Model, Skip};
 pub use order::Order;
 pub use place::Placement;
@@ -60,6 +60,8 @@ pub struct Scan {
     /// Names that exist though neither the start nor the trace made them: what made them is not in
     /// the trace.
     pub unexplained: u64,
+    /// The most bytes that the operations add to what is replayed, at once and at the least.
+    pub added_bytes: u64,
     /// Operations.
     pub operations: u64,
     /// Whether it was stopped.
@@ -104,6 +106,7 @@ pub fn scan(
         unmet: model.unmet,
         faults,
         unexplained: model.tree.unexplained,
+        added_bytes: model.tree.most_added(),
         operations,
         interrupted,
     })

@@ -10,10 +10,9 @@ use std::sync::Arc;
 
 use fsage_core::{Errno, Fd, Op, OpFlags, OpKind, PathId, PathTable, Pid, Tid};
 use fsage_namespace::flags::{
-    O_CLOEXEC, O_CREAT, O_DIRECT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_PATH, O_TMPFILE, O_TRUNC,
+    O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_PATH, O_TMPFILE, O_TRUNC,
 };
 use fsage_namespace::path::{NAME_BYTES, PATH_BYTES, beneath, normal};
-use fsage_namespace::registered::is_of_registered;
 use fsage_namespace::{Ino, NodeKind, Processes, Registered, SharedId};
 pub use incoming::{INCOMING, Incoming};
 use rustc_hash::FxHashMap;
@@ -101,8 +100,10 @@ pub(super) struct OpenFile {
     pub(super) direct: bool,
     /// Its position on the target is not the trace's.
     pub(super) inherited: bool,
-    /// Its name on the target.
-    pub(super) name: Box<[u8]>,
+    /// It was opened to append.
+    pub(super) append: bool,
+    /// What is written to it needs room on the target.
+    pub(super) placed: bool,
 }
 
 /// A mapped file's open file.
@@ -267,9 +268,13 @@ impl Model {
     ) -> Result<Found, Skip> {
         let bad = OpFlags::PATH_UNREADABLE;
         let cut = OpFlags::PATH_TRUNCATED;
-        let path = path.ok_or(Skip::UnreadablePath)?;
         if op.record.contains(bad) || op.record.contains(cut) {
             return Err(Skip::UnreadablePath);
+        }
+        let path = path.ok_or(Skip::UnreadablePath)?;
+        if paths.get(path).is_empty() && op.result.errno() == Some(Errno::ENOENT) {
+            // No file system is asked for what has no name.
+            return Err(Skip::Free);
         }
         let text = self.absolute(op.pid, paths.get(path), dir.map(|d| paths.get(d)))?;
         self.find_text(&text, follow, found, op)
@@ -453,7 +458,10 @@ impl Model {
             Some(Errno::EISDIR) => Some(NodeKind::Directory),
             Some(_) => None,
         };
-        let mut found = self.find(&op, paths, op.path, op.dir, follow, kind)?;
+        let mut found = match self.by_identity(&op) {
+            Some(path) => self.find_text(&path, false, kind, &op)?,
+            None => self.find(&op, paths, op.path, op.dir, follow, kind)?,
+        };
         let mut mode = Mode::Shared;
         let mut file_mode = Mode::Shared;
         if op.result.is_ok() {
@@ -474,39 +482,8 @@ impl Model {
         if let Some(node) = found.walk.node {
             step.uses.push(Use(Key::File(node), file_mode));
         }
-        let slot = fd.map(|fd| self.opened(step, fd, found.walk.node, &found.name));
+        let slot = fd.map(|fd| self.opened(step, fd, found.walk.node));
         Ok(Call::Open(found.name, slot))
-    }
-
-    fn opened(
-        &mut self,
-        step: &mut ReplayStep,
-        fd: Fd,
-        node: Option<Ino>,
-        name: &[u8],
-    ) -> Arc<Slot> {
-        let op = &step.op;
-        let slot = Arc::new(Slot::default());
-        let key = self.next_open;
-        self.next_open += 1;
-        if let Some(node) = node {
-            self.tree.hold(node, true);
-        }
-        let open = self.processes.add(OpenFile {
-            key,
-            slot: Arc::clone(&slot),
-            node,
-            position: 0,
-            writable: op.flags & 3 != 0 || op.kind != OpKind::Open,
-            direct: op.kind == OpKind::Open && op.flags & O_DIRECT != 0,
-            inherited: op.kind != OpKind::Open,
-            name: name.into(),
-        });
-        let on_exec = op.kind == OpKind::Open && op.flags & O_CLOEXEC != 0;
-        let gone = self.processes.install(op.pid.0, fd, open, on_exec);
-        step.uses.push(Use(Key::Open(key), Mode::Exclusive));
-        self.let_go(gone, &mut step.closes);
-        slot
     }
 
     fn open_unnamed(
@@ -524,10 +501,7 @@ impl Model {
         };
         found.uses(Mode::Shared, &mut step.uses);
         let node = self.tree.unnamed(NodeKind::Regular, Replayed::default());
-        Ok(Call::Unnamed(
-            found.name,
-            self.opened(step, fd, Some(node), b""),
-        ))
+        Ok(Call::Unnamed(found.name, self.opened(step, fd, Some(node))))
     }
 
     fn fault(&mut self, step: &mut ReplayStep) -> Verdict {
@@ -546,41 +520,6 @@ impl Model {
             slot: Arc::clone(&open.slot),
             write,
         })
-    }
-
-    /// The open file of a descriptor; one that the trace found open is told by its path.
-    pub(super) fn open_of(
-        &mut self,
-        step: &mut ReplayStep,
-        paths: &PathTable,
-    ) -> Result<SharedId, Skip> {
-        let op = step.op;
-        if op.record.contains(OpFlags::NOT_A_FILE) {
-            return Err(Skip::NotAFile);
-        }
-        if is_of_registered(&op) {
-            return self.open_of_registered(step);
-        }
-        let fd = op.fd.ok_or(Skip::UnknownDescriptor)?;
-        if let Some(open) = self.processes.open_of(op.pid.0, fd) {
-            return Ok(open);
-        }
-        let path = op.path.filter(|&p| paths.get(p).first() == Some(&b'/'));
-        if path.is_none() {
-            return Err(Skip::UnknownDescriptor);
-        }
-        let directory = op.record.contains(OpFlags::DIRECTORY);
-        let kind = if directory {
-            NodeKind::Directory
-        } else {
-            NodeKind::Regular
-        };
-        let found = self.find(&op, paths, path, None, true, Some(kind))?;
-        found.uses(Mode::Shared, &mut step.uses);
-        let slot = self.opened(step, fd, found.walk.node, &found.name);
-        step.inherited = Some((found.name, slot));
-        let open = self.processes.open_of(op.pid.0, fd);
-        open.ok_or(Skip::UnknownDescriptor)
     }
 
     pub(super) fn note(&mut self, op: &Op, node: Option<Ino>) {

@@ -7,6 +7,7 @@
 //! itself, so that every way up and every way down ends. What would break that is impossible and is
 //! refused ([`shape`]).
 
+mod room;
 mod shape;
 mod start;
 
@@ -50,6 +51,8 @@ pub struct Replayed {
     /// The name that it got or was found by last.
     name: Box<[u8]>,
     start: Start,
+    /// Up to where it has data, as far as is known.
+    filled_to: u64,
     /// Its number may be given again.
     freed: bool,
 }
@@ -78,6 +81,7 @@ pub struct ReplayTree {
     learning: bool,
     /// Names that exist though neither the start nor the trace made them.
     pub unexplained: u64,
+    room: room::Room,
 }
 
 impl Deref for ReplayTree {
@@ -102,6 +106,7 @@ impl ReplayTree {
             spent: FxHashSet::default(),
             learning,
             unexplained: 0,
+            room: room::Room::default(),
         }
     }
 
@@ -320,6 +325,7 @@ impl ReplayTree {
     /// The trace set the size.
     pub fn set_size(&mut self, node: Ino, size: u64) {
         self.expect(node, NodeKind::Regular);
+        self.empty_from(node, size);
         if let Some(inode) = self.inode_mut(node) {
             inode.size = size;
             inode.start.changed = true;

@@ -33,6 +33,8 @@ const O_RDWR: u32 = 2;
 /// `FALLOC_FL_PUNCH_HOLE` and `FALLOC_FL_KEEP_SIZE`.
 const PUNCH: u32 = 3;
 const FIRST_DESCRIPTOR: i32 = 3;
+/// `MAX_RW_COUNT`.
+const MOST_MOVED: u64 = 0x7fff_f000;
 
 /// What an import met, beside the operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -211,9 +213,10 @@ impl IologSource {
 impl Job {
     /// The operation of a line; `None` where it has none. The error says what is wrong with the file.
     fn take(&mut self, line: &IoLine<'_>) -> Result<Option<Op>, &'static str> {
+        let too_late = "has a time that no clock shows";
         if let Some(time_us) = line.time_us {
             // Lines of a job with several threads may lie a little out of order.
-            self.now_ns = time_us.saturating_mul(1000);
+            self.now_ns = time_us.checked_mul(1000).ok_or(too_late)?;
         }
         let mut op = Op::new(
             OpKind::Open,
@@ -225,7 +228,9 @@ impl Job {
         match line.action {
             Action::Add => return Ok(None),
             Action::Wait => {
-                self.now_ns = self.now_ns.saturating_add(line.offset.saturating_mul(1000));
+                let waited_ns = line.offset.checked_mul(1000);
+                let now_ns = waited_ns.and_then(|ns| self.now_ns.checked_add(ns));
+                self.now_ns = now_ns.ok_or(too_late)?;
                 return Ok(None);
             }
             Action::Open => {
@@ -265,7 +270,16 @@ impl Job {
                 };
             }
         }
+        let end = line.offset.checked_add(line.length);
+        if end.is_none_or(|end| i64::try_from(end).is_err()) {
+            return Err("ends beyond 2^63 - 1 bytes, where no file does");
+        }
         if matches!(op.kind, OpKind::Read | OpKind::Write) {
+            if line.length > MOST_MOVED {
+                return Err(
+                    "moves more than 2147479552 bytes, the most that one call of Linux moves",
+                );
+            }
             op.result = Outcome::ok(line.length);
         }
         Ok(Some(op))
@@ -520,6 +534,18 @@ mod tests {
             (
                 "fio version 2 iolog\n/a open\n/a read 18446744073709551616 1\n",
                 "line 3",
+            ),
+            (
+                "fio version 2 iolog\n/a open\n/a write 18446744073709551615 1\n",
+                "line 3: `/a` ends beyond 2^63 - 1 bytes",
+            ),
+            (
+                "fio version 2 iolog\n/a open\n/a read 0 2147479553\n",
+                "line 3: `/a` moves more than 2147479552 bytes",
+            ),
+            (
+                "fio version 2 iolog\n/a open\n/a wait 99999999999999999 0\n",
+                "line 3: `/a` has a time that no clock shows",
             ),
         ] {
             let error = ops(text).unwrap_err();

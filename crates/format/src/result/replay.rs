@@ -79,6 +79,18 @@ pub struct Replay {
     pub warnings: Vec<String>,
 }
 
+impl Replay {
+    /// Operations that change files and were left out, as the trace does not tell of their descriptors: what they did is
+    /// in no tree that was compared.
+    pub fn changes_untold(&self) -> u64 {
+        let kinds = ["write", "copy_out", "splice_out", "ftruncate", "fallocate"].into_iter();
+        let reasons = kinds.filter_map(|kind| self.skipped_kinds.get(kind));
+        reasons
+            .filter_map(|reasons| reasons.get("unknown_descriptor"))
+            .sum()
+    }
+}
+
 /// Where a directory lies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mapping {

@@ -39,6 +39,10 @@ pub struct TraceSummary {
     /// How often what was traced mounted a directory at a second place, or moved it: with `--under`, files that are
     /// named by way of it may be missing.
     pub mounted_again: u64,
+    /// How often a directory that was renamed by others, while processes were in it or had it open, could not be found by its
+    /// new name: relative names from there are told with the old one.
+    #[serde(default)]
+    pub directories_strayed: u64,
     /// For how long calls were kept from returning so that nothing is lost, summed over all
     /// threads, ns; it is in the pauses between operations.
     pub throttled_ns: u64,

@@ -45,6 +45,11 @@ impl Incoming {
         }
     }
 
+    /// What is replayed, while the trace is read for the start.
+    pub(super) fn inside(&self) -> Option<&Placement> {
+        self.inside.as_ref()
+    }
+
     /// Where names lie, what comes in too.
     pub fn placed(&self, placement: &Placement) -> Placement {
         let mut all = placement.clone();

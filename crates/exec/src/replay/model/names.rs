@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use fsage_core::{Errno, Op, OpFlags, OpKind, PathTable};
-use fsage_namespace::NodeKind;
 use fsage_namespace::flags::{
     AT_EMPTY_PATH, O_CREAT, O_TRUNC, RENAME_EXCHANGE, RENAME_NOREPLACE, follows_last,
 };
-use fsage_namespace::path::{PATH_BYTES, normal};
+use fsage_namespace::path::{PATH_BYTES, normal, renamed};
+use fsage_namespace::{Ino, NodeKind};
 
 use super::{ENODATA, Found, Model, ReplayStep, Skip, Verdict};
 use crate::replay::call::Call;
@@ -16,6 +16,8 @@ use crate::replay::place::link_text;
 
 const ELOOP: i32 = 40;
 const ENAMETOOLONG: i32 = 36;
+/// Of more processes not all directories are looked at when one is renamed: no machine has as many.
+const MOST_MOVED: usize = 1 << 16;
 
 /// Whether a name would be made, changed or removed that was not: the call failed, and what names and files
 /// there are is not why.
@@ -275,8 +277,13 @@ impl Model {
         }
         let possible = match (step.op.kind, node) {
             (OpKind::Rename, _) => {
+                let paths = self.path_in(from).zip(self.path_in(to));
                 let (from, to) = ((from.0, &*from.1), (to.0, &*to.1));
-                self.tree.rename(from, to, exchange)
+                let renamed = self.tree.rename(from, to, exchange);
+                if let Some((from, to)) = paths.filter(|_| renamed) {
+                    self.move_directories(&from, &to, exchange);
+                }
+                renamed
             }
             (_, Some(node)) if self.tree.kind(node) != NodeKind::Directory => {
                 self.tree.expect(node, NodeKind::Regular);
@@ -287,11 +294,35 @@ impl Model {
         possible.then_some(()).ok_or(Skip::Impossible)
     }
 
+    fn path_in(&self, (dir, name): &(Ino, Box<[u8]>)) -> Option<Vec<u8>> {
+        let mut path = self.tree.path(*dir)?;
+        path.push(b'/');
+        path.extend_from_slice(name);
+        Some(path)
+    }
+
+    /// Processes are in directories that lie below `to` by now, and lay below `from`.
+    fn move_directories(&mut self, from: &[u8], to: &[u8], exchange: bool) {
+        for directory in self.processes.directories_mut().take(MOST_MOVED) {
+            let Some(name) = directory.as_deref() else {
+                continue;
+            };
+            let new = renamed(name, from, to);
+            let new = new.or_else(|| renamed(name, to, from).filter(|_| exchange));
+            if let Some(new) = new.filter(|new| new.len() < PATH_BYTES) {
+                *directory = Some(new);
+            }
+        }
+    }
+
     fn symlink(&mut self, step: &mut ReplayStep, paths: &PathTable) -> Verdict {
         let op = step.op;
         let text = op.path2.map(|t| paths.get(t)).ok_or(Skip::UnreadablePath)?;
         if text.len() >= PATH_BYTES {
             return Err(Skip::UnreadablePath);
+        }
+        if text.is_empty() {
+            return Err(Skip::Free);
         }
         let exists = op.result.errno() == Some(Errno::EEXIST);
         let kind = exists.then_some(NodeKind::Unknown);

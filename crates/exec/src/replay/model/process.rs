@@ -20,9 +20,9 @@ impl Model {
                 let (Some(from), Some(to)) = (op.fd, fd) else {
                     return Err(Skip::Free);
                 };
-                let gone = match self.processes.open_of(op.pid.0, from) {
-                    Some(_) => self.processes.dup(op.pid.0, from, to, false),
-                    None => self.processes.close(op.pid.0, to),
+                let gone = match self.open_of(step, paths) {
+                    Ok(_) => self.processes.dup(op.pid.0, from, to, false),
+                    Err(_) => self.processes.close(op.pid.0, to),
                 };
                 self.let_go(gone, &mut step.closes);
             }

@@ -128,6 +128,7 @@ impl ReplayTree {
             if gone {
                 let of_start = !inode.start.names.is_empty();
                 inode.freed = !of_start;
+                self.empty_from(node, 0);
                 going.extend(self.files.empty(node));
                 self.files.forget(node, !of_start);
             }

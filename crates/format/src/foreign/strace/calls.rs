@@ -2,7 +2,7 @@
 
 use fsage_core::{Errno, Fd, KindClass, Op, OpFlags, OpKind, Outcome, PathId, PathTable, Pid, Tid};
 use fsage_namespace::flags::O_CLOEXEC;
-use fsage_namespace::path::{below_root, join};
+use fsage_namespace::path::{below_root, join, renamed};
 
 use super::args::{Arg, FdName, fd_name, is_device};
 use super::files::{Files, file_id};
@@ -13,6 +13,9 @@ use super::table::{FdCall, PathCall, fd_call, makes_descriptor, path_call};
 
 /// Longer working directories are forgotten; the kernel takes no longer path than 4096.
 const MAX_DIR_BYTES: usize = 16_384;
+
+/// Of more open files and directories not all are looked at when something is renamed: no text of the kind is strace's.
+const MOST_MOVED_ALONG: usize = 1 << 16;
 
 /// What became of a call.
 #[derive(Debug, PartialEq, Eq)]
@@ -249,11 +252,13 @@ impl Importer {
             OpKind::Rename if op.flags & 2 != 0 => {
                 if let Some(to) = other {
                     self.files.exchange(name, to);
+                    self.move_held(name, to, true);
                 }
             }
             OpKind::Rename => {
                 if let Some(to) = other {
                     self.files.rename(name, to);
+                    self.move_held(name, to, false);
                 }
             }
             OpKind::Link => {
@@ -362,6 +367,24 @@ impl Importer {
         };
         let root = self.root(tid);
         self.processes.set_directory(tid, Place { directory, root });
+    }
+
+    /// Directories of processes and open ones lie below `to` that lay below `from`.
+    fn move_held(&mut self, from: &[u8], to: &[u8], exchange: bool) {
+        let change = |name: &mut Vec<u8>| {
+            let new = renamed(name, from, to);
+            let new = new.or_else(|| renamed(name, to, from).filter(|_| exchange));
+            if let Some(new) = new.filter(|new| new.len() <= MAX_DIR_BYTES) {
+                *name = new;
+            }
+        };
+        for place in self.processes.directories_mut().take(MOST_MOVED_ALONG) {
+            change(&mut place.directory);
+            change(&mut place.root);
+        }
+        for open in self.processes.opens_mut().take(MOST_MOVED_ALONG) {
+            change(&mut open.path);
+        }
     }
 
     /// What the absolute paths of a thread start from is another place now; no operation.
@@ -483,9 +506,16 @@ pub(super) fn mark(op: &mut Op, description: &Description) {
     }
 }
 
+fn returns_address(name: &str) -> bool {
+    matches!(name, "mmap" | "mmap2" | "mremap" | "brk" | "shmat")
+}
+
 fn outcome(call: &Call<'_>) -> Result<Outcome, Taken> {
     match call.ret {
-        // Only an error is negative: an address in the upper half keeps no meaning here.
+        Ret::Value(..0, _) if !returns_address(call.name) => Err(Taken::Malformed(
+            "the error's symbol behind a result below 0",
+        )),
+        // An address in the upper half keeps no meaning here.
         Ret::Value(value, _) => Ok(Outcome::ok(u64::try_from(value).unwrap_or(0))),
         Ret::Error(symbol) => symbols::errno(symbol)
             .map(Outcome::err)

@@ -22,6 +22,18 @@ const LOCK_COMMANDS: [&[u8]; 6] = [
 const SEEK_END: u32 = 2;
 const KEEP_SIZE: u32 = 1;
 
+/// A number where there is one; an error where that is longer than 64 bits.
+fn number_of(arg: Arg<'_>) -> Result<Option<u64>, &'static str> {
+    let digits = arg
+        .0
+        .first()
+        .is_some_and(|&b| b == b'-' || b.is_ascii_digit());
+    match arg.int() {
+        None if digits => Err("a number of at most 64 bits"),
+        number => Ok(number.map(|value| value as u64)),
+    }
+}
+
 impl Importer {
     /// Brings a descriptor up to date with what `-y` says about it.
     fn sync_fd(&mut self, tid: u32, fd: i32, reported: Option<FdName>) {
@@ -134,20 +146,19 @@ impl Importer {
         op.flags = row.implied | at(call, row.flags).map_or(0, flags_of);
         let ids = op.kind == OpKind::Fchown;
         let number = |arg: Arg<'_>| {
-            if ids {
-                id_of(arg)
-            } else {
-                arg.int().map(|value| value as u64)
-            }
+            if ids { Ok(id_of(arg)) } else { number_of(arg) }
         };
-        op.offset = at(call, row.offset).and_then(number);
-        op.length = at(call, row.length).and_then(|arg| {
-            if row.vector {
-                arg.iov_bytes()
-            } else {
-                number(arg)
-            }
-        });
+        op.offset = at(call, row.offset).map_or(Ok(None), number)?;
+        op.length = match at(call, row.length) {
+            Some(arg) if row.vector => arg.iov_bytes(),
+            Some(arg) => number(arg)?,
+            None => None,
+        };
+        let moves = matches!(op.kind, OpKind::Read | OpKind::Write) && !row.vector;
+        let (moved, asked) = (op.result.value(), op.length);
+        if moves && moved.zip(asked).is_some_and(|(moved, asked)| moved > asked) {
+            return Err("a result of at most what was asked for");
+        }
         if let Some(text) = at(call, row.path2) {
             let text = text_of(&mut op, text);
             op.path2 = text.and_then(|text| self.paths.intern(&text));

@@ -140,7 +140,7 @@ pub(super) fn parse_call(text: &[u8]) -> Result<Call<'_>, &'static str> {
         rest.strip_prefix(b"=")
             .ok_or("`= RESULT` after the arguments")?,
     );
-    let (rest, latency_ns) = take_latency(rest);
+    let (rest, latency_ns) = take_latency(rest)?;
     Ok(Call {
         name,
         args,
@@ -175,15 +175,29 @@ fn parse_ret(text: &[u8]) -> Result<Ret<'_>, &'static str> {
 }
 
 /// `<0.000012>` at the end, as -T writes it.
-fn take_latency(text: &[u8]) -> (&[u8], Option<u64>) {
+fn take_latency(text: &[u8]) -> Result<(&[u8], Option<u64>), &'static str> {
     let body = text.strip_suffix(b">").and_then(|body| {
         let at = body.iter().rposition(|&b| b == b'<')?;
-        Some((&text[..at], parse_seconds(&body[at + 1..])?))
+        Some((&text[..at], &body[at + 1..]))
     });
-    match body {
-        Some((rest, ns)) => (trim(rest), Some(ns)),
-        None => (text, None),
+    let Some((rest, seconds)) = body else {
+        return Ok((text, None));
+    };
+    match parse_seconds(seconds) {
+        Some(ns) => Ok((trim(rest), Some(ns))),
+        // Behind a blank no file's name stands.
+        None if rest.last() == Some(&b' ') && is_number(seconds) => {
+            Err("a time in seconds between `<` and `>`")
+        }
+        None => Ok((text, None)),
     }
+}
+
+fn is_number(text: &[u8]) -> bool {
+    text.iter().any(u8::is_ascii_digit)
+        && text
+            .iter()
+            .all(|&b| b.is_ascii_digit() || b".+-eE".contains(&b))
 }
 
 fn take_tid(line: &[u8]) -> (Option<u32>, &[u8]) {

@@ -264,7 +264,9 @@ impl<R: BufRead> StraceSource<R> {
             _ => None,
         };
         let start = *self.report.start_unix_ns.get_or_insert(time_ns);
-        let time_ns = time_ns.saturating_sub(start);
+        let time_ns = time_ns
+            .checked_sub(start)
+            .ok_or("a time that is not before the first line's")?;
         let tid = self.thread(tid);
         self.order.line(time_ns);
         match event {

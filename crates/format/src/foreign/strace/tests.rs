@@ -442,6 +442,67 @@ fn no_call_moves_more_than_linux_can() {
     );
 }
 
+#[test]
+fn figures_that_cannot_be_are_no_figures_of_other_kinds() {
+    let open = "7 5.000000 openat(AT_FDCWD, \"/f\", O_RDWR) = 3 <0.000001>\n";
+    for (line, expected) in [
+        (
+            "7 4.9 close(3) = 0 <0.1>",
+            "a time that is not before the first line's",
+        ),
+        (
+            "7 5.1 read(3, \"\"..., 10) = 11 <0.1>",
+            "a result of at most what was asked for",
+        ),
+        (
+            "7 5.1 read(3, \"\"..., 10) = -5 <0.1>",
+            "the error's symbol behind a result below 0",
+        ),
+        (
+            "7 5.1 pread64(3, \"\"..., 10, -9223372036854775809) = 5 <0.1>",
+            "a number of at most 64 bits",
+        ),
+        (
+            "7 5.1 close(3) = 0 <-1.0>",
+            "a time in seconds between `<` and `>`",
+        ),
+        (
+            "7 5.1 close(3) = 0 <99999999999999999999999.1>",
+            "a time in seconds between `<` and `>`",
+        ),
+    ] {
+        let text = format!("{open}{line}\n7 5.2 close(3) = 0 <0.000001>\n");
+        let (ops, source) = import(text.as_bytes()).unwrap();
+        assert_eq!(kinds(&ops), ["open", "close"], "{line}");
+        let report = source.report();
+        assert_eq!(report.skipped_lines, 1, "{line}");
+        let told = format!("line 2: expected {expected}");
+        assert!(report.first_skipped[0].starts_with(&told), "{report:?}");
+    }
+    // A name may look like a time.
+    let text = "7 5.0 openat(AT_FDCWD</w>, \"a <1.x\", O_RDONLY) = 3</w/a \\74 1.x>\n";
+    assert_eq!(ops_of(text).0.len(), 1);
+}
+
+#[test]
+fn names_start_from_what_a_renamed_directory_is_called() {
+    let text = "7 1.000000 mkdir(\"/w/a\", 0755) = 0 <0.000001>\n\
+                7 1.000001 chdir(\"/w/a\") = 0 <0.000001>\n\
+                7 1.000002 openat(AT_FDCWD, \"/w/a\", O_RDONLY|O_DIRECTORY) = 3 <0.000001>\n\
+                7 1.000003 rename(\"/w/a\", \"/w/b\") = 0 <0.000001>\n\
+                7 1.000004 unlink(\"one\") = 0 <0.000001>\n\
+                7 1.000005 unlinkat(3, \"two\", 0) = 0 <0.000001>\n\
+                7 1.000006 rename(\"../b\", \"../a\") = 0 <0.000001>\n\
+                7 1.000007 unlink(\"three\") = 0 <0.000001>\n";
+    let (ops, source) = ops_of(text);
+    let dirs: Vec<_> = ops
+        .iter()
+        .filter(|op| op.kind == OpKind::Unlink)
+        .map(|op| source.paths().display(op.dir.unwrap()).into_owned())
+        .collect();
+    assert_eq!(dirs, ["/w/b", "/w/b", "/w/a"]);
+}
+
 /// Operations -> text -> operations.
 pub(super) fn round_trip(
     ops: &[Op],
