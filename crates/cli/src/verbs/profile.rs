@@ -61,6 +61,12 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     }
     let stop = signals::install()?;
     let one_cpu = one_cpu::one_cpu(args.one_cpu);
+    if let Some(kept) = one_cpu.as_ref().filter(|kept| kept.is_beside_another()) {
+        ui::line(&format!(
+            "{}: fsyncs do not compare with others of --one-cpu",
+            kept.describe()
+        ));
+    }
     let _resident = memory(&*spec, args.max_time);
     super::prepare([&spec], &stop)?;
     let open = spec.open()?;
