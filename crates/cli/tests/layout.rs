@@ -156,10 +156,7 @@ fn snapshots_are_held_against_simulated_days() {
         ],
     );
     let text = two.exits(0).text();
-    let last = text
-        .lines()
-        .find(|line| line.contains("real-3"))
-        .unwrap();
+    let last = text.lines().find(|line| line.contains("real-3")).unwrap();
     assert!(last.split_whitespace().any(|word| word == "2"), "{text}");
     fs::write(dir.join("applied.json"), "{}").unwrap();
     run(dir, line).fails(1, &["applied.json", "days"]);

@@ -122,13 +122,12 @@ impl Place {
 
     fn now(path: &Path) -> io::Result<Self> {
         let held = lock(&HELD).get(directory_of(path)).cloned();
-        let (dir, real) = match held {
-            Some(held) => (held, path.to_owned()),
-            None => {
-                // Through symbolic links, so that the file and not the link is replaced.
-                let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-                (Arc::new(open_dir(directory_of(&real))?), real)
-            }
+        let (dir, real) = if let Some(held) = held {
+            (held, path.to_owned())
+        } else {
+            // Through symbolic links, so that the file and not the link is replaced.
+            let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+            (Arc::new(open_dir(directory_of(&real))?), real)
         };
         let name = real.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let mut place = Self {
