@@ -254,7 +254,6 @@ impl Drop for GuardedDir {
         // What failed, as for want of descriptors, the guard tries again.
         self.guard.finish();
         match removed {
-            Ok(()) => {}
             Err(Left::Moved(to)) => {
                 let path = self.path.display();
                 let what = format!("remove {path}: somebody has moved it to {}", to.display());
@@ -263,7 +262,7 @@ impl Drop for GuardedDir {
             Err(Left::There(error)) if self.path.symlink_metadata().is_ok() => {
                 not_removed(&self.path, &error);
             }
-            Err(Left::There(_)) => {}
+            Ok(()) | Err(Left::There(_)) => {}
         }
     }
 }
