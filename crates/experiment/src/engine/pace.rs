@@ -115,7 +115,11 @@ mod tests {
             ..series(3, &[])
         }];
         let rest = Pace::new(&all).remaining(&all, 0).unwrap();
-        let told = [0.0, 1.5, 2.0, 60.0].map(|spent_s| rest.after_s(spent_s));
-        assert_eq!(told, [6.0, 4.5, 4.0, 4.0], "it goes on within a step");
+        let told = [0.0, 1.5, 2.0, 60.0].map(|spent_s| Some(rest.after_s(spent_s)));
+        assert_eq!(
+            told,
+            [6.0, 4.5, 4.0, 4.0].map(Some),
+            "it goes on within a step"
+        );
     }
 }
