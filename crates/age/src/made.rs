@@ -3,7 +3,7 @@
 use fsage_format::result::aging;
 use fsage_format::trace::TraceMeta;
 
-pub use aging::{AGING_ENTRY as ENTRY, AgingKind, Made};
+pub use aging::{AGING_ENTRY as ENTRY, AgingKind, Made, MadeNight};
 
 /// The version of [`Made`] that is written; every version up to it is read.
 pub const MADE_VERSION: u32 = 1;

@@ -13,8 +13,9 @@ use std::sync::atomic::AtomicBool;
 use common::carried_out;
 
 use fsage_age::generate::{PROFILES, Wanted, generate, of_profile, outline};
-use fsage_age::made::Made;
-use fsage_core::Seed;
+use fsage_age::made::{DAY_NS, Made};
+use fsage_core::{OpSource, Seed};
+use fsage_format::trace::TraceReader;
 
 const PLAIN: Wanted = Wanted {
     seed: Seed(7),
@@ -88,6 +89,32 @@ fn every_profile_holds_what_is_asked_at_every_days_end() {
             assert!(made.removes > 0 && made.creates > made.removes);
         }
     }
+}
+
+/// Filling the file system took what days to come would have done, and a mail spool stood still for a week.
+#[test]
+fn what_is_filled_leaves_no_day_without_activity() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("w.fst");
+    let wanted = Wanted {
+        days: Some(30),
+        size_bytes: Some(200 << 20),
+        fill: Some(0.8),
+        ..PLAIN
+    };
+    let mut source = of_profile("mail", &wanted).unwrap();
+    let stop = AtomicBool::new(false);
+    generate(&mut *source, &path, &mut |_, _, _| {}, &stop).unwrap();
+    let mut reader = TraceReader::open(&path).unwrap();
+    let (mut batch, mut creates) = (Vec::new(), [0; 30]);
+    while reader.next_batch(&mut batch).unwrap() > 0 {
+        for op in batch.drain(..).filter(|op| op.flags & 0o100 != 0) {
+            creates[(op.start_ns / DAY_NS) as usize] += 1;
+        }
+    }
+    let usual = creates[20..].iter().sum::<u64>() / 10;
+    let least = creates.iter().min().copied().unwrap();
+    assert!(least * 4 > usual, "{creates:?}");
 }
 
 #[test]

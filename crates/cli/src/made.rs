@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use fsage_format::foreign::csv::COLUMNS;
 use fsage_format::foreign::hbench::{self, HbenchSource};
-use fsage_format::{FileKind, FormatError};
+use fsage_format::{FileKind, FormatError, whole};
 
 use crate::args::ExportFormat;
 
@@ -30,14 +30,18 @@ pub enum Made {
 /// Bytes from which a text is told.
 const ENOUGH: u64 = 4096;
 
-/// Refuses to take the place of a file that fsage did not make. What is no regular file is written to and not replaced, as
-/// is stdout, wherever it goes.
+/// Refuses to take the place of a file that fsage did not make, now or when the result is there: what comes meanwhile is
+/// spared. What is no regular file is written to and not replaced, as is stdout, wherever it goes.
 pub fn may_replace(output: &Path, made: Made) -> Result<()> {
-    let about = std::fs::metadata(output);
-    if !about.is_ok_and(|about| about.is_file() && about.len() > 0) || is_stream(output) {
+    if is_stream(output) {
         return Ok(());
     }
     let name = output.display();
+    whole::settle(output).with_context(|| format!("write {name}"))?;
+    let about = std::fs::metadata(output);
+    if !about.is_ok_and(|about| about.is_file() && about.len() > 0) {
+        return Ok(());
+    }
     let begin =
         begin(output).with_context(|| format!("find out whether {name} may be replaced"))?;
     if made.is_like(&begin, output) {

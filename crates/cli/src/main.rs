@@ -4,6 +4,7 @@
 //! * [`args`]: what can be written. [`verbs`]: one module for each verb.
 //! * [`made`]: which files a result may take the place of.
 //! * [`out`]: stdout. [`ui`]: progress and messages on stderr, [`mod@line`]: where a bar is drawn.
+//! * [`stack`]: room for what computes.
 //! * [`exit`]: exit codes and how errors are told.
 
 #![allow(
@@ -18,6 +19,7 @@ mod generated;
 mod line;
 mod made;
 mod out;
+mod stack;
 mod ui;
 mod verbs;
 
@@ -29,8 +31,10 @@ use args::Cli;
 use exit::Exit;
 
 fn main() -> std::process::ExitCode {
-    let parsed = args::matches(args::command(), std::env::args_os().collect())
-        .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
+    let parsed = match stack::with_enough(parsed) {
+        Ok(parsed) => parsed,
+        Err(error) => return exit::report(&error).into(),
+    };
     let cli = match parsed {
         Ok(cli) => cli,
         Err(mut error) => {
@@ -68,6 +72,11 @@ fn main() -> std::process::ExitCode {
         }
     };
     exit::with_left(exit).into()
+}
+
+fn parsed() -> Result<Cli, clap::Error> {
+    let mut matches = args::matches(args::command(), std::env::args_os().collect())?;
+    Cli::from_arg_matches_mut(&mut matches)
 }
 
 /// What somebody reads who names no verb: without any, with what to begin with.

@@ -130,7 +130,7 @@ impl Remaining {
     fn words(self, since_s: f64) -> String {
         match self {
             Self::Unknown => String::new(),
-            Self::Seconds(s) => left(s),
+            Self::Seconds(s) => left((s - since_s).max(0.0)),
             Self::Of(of) => match of.after(since_s) {
                 (Some(s), true) => format!("behind, {}", left(s)),
                 (Some(s), false) => left(s),

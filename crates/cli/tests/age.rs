@@ -116,6 +116,11 @@ fn what_cannot_be_made_is_said_and_nothing_is_written() {
         fails("age generate --from-snapshots nights -o w.fst", 1, &words);
     }
     std::fs::copy(dir.join("2.fss"), dir.join("nights/b.fss")).unwrap();
+    // What would do nothing is not taken.
+    for (option, word) in [("--scale 2", "--short-lived"), ("--days 3000", "of 2 days")] {
+        let line = format!("age generate --from-snapshots nights {option} -o w.fst");
+        fails(&line, 1, &[word]);
+    }
     run(
         dir,
         [

@@ -1004,3 +1004,21 @@ fn the_mark_lies_in_what_was_aged_wherever_its_name_leads_meanwhile() {
     assert_eq!(names(&dir.join("victim")), [""; 0]);
     assert!(dir.join("moved/.fsage-aged").exists());
 }
+
+#[test]
+fn full_is_what_is_used_and_not_what_is_kept_for_root() {
+    if !root() || !scratch() {
+        return;
+    }
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    let line = "age generate --profile mail --size 64M --days 3 -o w.fst";
+    run(dir, line.split(' ')).exits(0);
+    let done = apply(dir, &["w.fst", "scratch:ext4,size=128M", "--json"]).exits(0);
+    let days = done.json()["days"].clone();
+    let day = days.as_array().unwrap().last().unwrap().clone();
+    let number = |name: &str| day[name].as_f64().unwrap();
+    let kept = 1.0 - number("available_bytes") / number("total_bytes") - number("utilisation");
+    // mkfs keeps a twentieth.
+    assert!((0.03..0.08).contains(&kept), "{day}");
+}

@@ -358,3 +358,56 @@ fn a_command_that_heeds_no_signal_ends_with_fsage() {
         running.ended_by(signal, || until("the command to end", || !runs(&sleep)));
     }
 }
+
+#[test]
+fn a_run_directory_that_was_moved_is_named_where_it_is() {
+    let dir = temp();
+    let dir = dir.path();
+    fs::create_dir(dir.join("target")).unwrap();
+    let away = dir.join("away");
+    let command = format!("cmd: mv \"$PWD\" {}", away.display());
+    let ran = run(dir, ["run", "-q", &command, "target"]).exits(3);
+    let named = away.canonicalize().unwrap().display().to_string();
+    assert!(ran.stderr.contains(&named), "{}", ran.stderr);
+    assert!(names(&away).is_empty());
+    let ran = run(dir, ["run", "-q", "cmd: rmdir \"$PWD\"", "target"]);
+    assert!(!ran.stderr.contains("moved"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_a_process_runs_is_no_leftover() {
+    let dir = temp();
+    let dir = dir.path();
+    let place = dir.join(".fsage-run-b123456789abcdef");
+    fs::create_dir(&place).unwrap();
+    fs::copy("/bin/sleep", place.join("slp")).unwrap();
+    let mut program = Command::new(place.join("slp"));
+    let mut program = program.arg("99").current_dir("/").spawn().unwrap();
+    let listed = run(dir, ["cleanup", "--only", ".", "--yes"]);
+    assert!(listed.text().contains("uses it"), "{}", listed.text());
+    assert!(place.join("slp").exists());
+    program.kill().unwrap();
+    program.wait().unwrap();
+    run(dir, ["cleanup", "--only", ".", "--yes"]).exits(0);
+    assert!(!place.exists());
+}
+
+/// What waits beside fsage needs its own programs, not those that the user's `PATH` names.
+#[test]
+fn nothing_stays_of_a_killed_fsage_without_a_path() {
+    let dir = temp();
+    let dir = dir.path();
+    fs::create_dir(dir.join("target")).unwrap();
+    let mut fsage = fsage();
+    fsage.current_dir(dir).env("PATH", "/nonexistent");
+    let running = start(fsage.args(["run", "-q", "postmark:files=2000", "target", "--for", "99s"]));
+    until("a directory with files", || {
+        let made = names(&dir.join("target"));
+        made.first()
+            .is_some_and(|name| !names(&dir.join("target").join(name)).is_empty())
+    });
+    let _ = running.ended_by(Signal::KILL, || ());
+    until("the directory to go", || {
+        names(&dir.join("target")).is_empty()
+    });
+}

@@ -125,6 +125,39 @@ fn snapshots_are_held_against_simulated_days() {
     let all = json(dir, &line);
     let of = |i: usize| all["against"][i]["score"]["value"].to_string();
     assert_eq!([of(0), of(1), of(2)], ["0.9", "0.9", "0.75"]);
+    // Made from these snapshots, though one after another, it tells which day each of them ends.
+    let taken = |i: usize| all["layouts"][i]["taken_unix_ns"].as_u64().unwrap();
+    let night = |day, i| format!(r#"{{"day": {day}, "taken_unix_ns": {}}}"#, taken(i));
+    let nights = [night(0, 0), night(1, 1), night(2, 2)].join(", ");
+    let made = format!(r#""made": {{"nights": [{nights}]}}, "days""#);
+    fs::write(
+        dir.join("applied.json"),
+        applied.replacen("\"days\"", &made, 1),
+    )
+    .unwrap();
+    for (name, day, score) in [
+        ("real-1", 0, "0.9"),
+        ("real-2", 1, "0.9"),
+        ("real-3", 2, "0.75"),
+    ] {
+        let file = format!("{name}.fss");
+        let one = json(dir, &["layout", &file, "--against", "applied.json"]);
+        assert_eq!(one["against"][0]["day"], day);
+        assert_eq!(one["against"][0]["score"]["value"].to_string(), score);
+    }
+    let two = run(
+        dir,
+        [
+            "layout",
+            "real-1.fss",
+            "real-3.fss",
+            "--against",
+            "applied.json",
+        ],
+    );
+    let text = two.exits(0).text();
+    let last = text.lines().find(|line| line.contains("real-3")).unwrap();
+    assert!(last.split_whitespace().any(|word| word == "2"), "{text}");
     fs::write(dir.join("applied.json"), "{}").unwrap();
     run(dir, line).fails(1, &["applied.json", "days"]);
 }

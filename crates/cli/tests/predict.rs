@@ -484,6 +484,10 @@ fn a_profile_that_was_disturbed_is_not_believed() {
             .clone()
     };
     let (bad, good) = (of("ext4"), of("xfs"));
+    for ranked in result["ranking"].as_array().unwrap() {
+        let is_bad = ranked["name"] == bad["name"];
+        assert_eq!(ranked["disturbed"], is_bad, "{ranked}");
+    }
     let uncertainty = &bad["uncertainty"];
     assert!(
         uncertainty["marked_share"].as_f64().unwrap() > 0.99,
@@ -709,4 +713,19 @@ fn calls_in_the_trace_correct_costs_where_it_is_known_on_which_system_it_was_mad
         "mem:disk",
     ];
     run(dir, line).fails(2, &["--traced-on", "latencies"]);
+}
+
+/// A predictor needs more than a shell may leave it.
+#[test]
+fn a_small_stack_is_no_reason_to_abort() {
+    let dir = temp();
+    small_trace(dir.path());
+    let on = profile("ext4");
+    let line = format!(
+        "ulimit -s 128; exec {} predict small.fst --on {}",
+        env!("CARGO_BIN_EXE_fsage"),
+        on.display()
+    );
+    let mut shell = std::process::Command::new("sh");
+    run_command(shell.current_dir(dir.path()).args(["-c", &line])).exits(0);
 }

@@ -5,10 +5,17 @@
     clippy::expect_used,
     reason = "a test that cannot go on has failed"
 )]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "processes are waited for"
+)]
 
 use crate::common;
 
-use common::{profile, run, small_trace, temp};
+use std::path::Path;
+
+use common::{fsage, profile, root, run, scratch, small_trace, start, temp, until};
 
 const SCRIPT: &str = "#!/usr/bin/env python3\nimport os\nprint(os.getcwd())\n";
 
@@ -120,4 +127,134 @@ fn devices_are_written_to() {
     small_trace(dir);
     run(dir, ["snapshot", "tree", "-o", "/dev/null"]).exits(0);
     run(dir, ["trace", "-o", "/dev/null", "--", "true"]).exits(0);
+}
+
+/// What somebody writes while fsage is at work.
+const PRECIOUS: &str = "precious\n";
+
+/// Runs fsage, and `meanwhile` once its command has made the file `ready`.
+fn with(dir: &Path, line: &[&str], meanwhile: impl FnOnce()) -> common::Ran {
+    let running = start(fsage().current_dir(dir).args(line));
+    until("the command", || dir.join("ready").exists());
+    meanwhile();
+    std::fs::write(dir.join("go"), "").unwrap();
+    let ran = running.wait();
+    std::fs::remove_file(dir.join("ready")).unwrap();
+    std::fs::remove_file(dir.join("go")).unwrap();
+    ran
+}
+
+/// A command that waits until it is told to go on.
+fn waits(dir: &Path) -> String {
+    let dir = dir.display();
+    format!("touch {dir}/ready; while [ ! -e {dir}/go ]; do sleep 0.05; done")
+}
+
+#[test]
+fn what_comes_while_a_run_is_on_stays_and_the_result_is_beside_it() {
+    let dir = temp();
+    let dir = dir.path();
+    std::fs::create_dir(dir.join("t")).unwrap();
+    let command = format!("cmd: {}", waits(dir));
+    let line = ["run", "-q", &command, "t", "-o", "r.json"];
+    // A new name, and one that fsage might have replaced.
+    for before in [None, Some("{\"format\":\"fsage run\",\"version\":1}")] {
+        if let Some(before) = before {
+            std::fs::write(dir.join("r.json"), before).unwrap();
+        }
+        let ran = with(dir, &line, || {
+            std::fs::write(dir.join("r.json"), PRECIOUS).unwrap();
+        });
+        let said = ran.exits(1).stderr;
+        let kept = std::fs::read_to_string(dir.join("r.json")).unwrap();
+        assert_eq!(kept, PRECIOUS, "{said}");
+        let (_, beside) = said.trim().rsplit_once(" is ").unwrap();
+        run(dir, ["show", beside]).exits(0);
+        std::fs::remove_file(dir.join(beside)).unwrap();
+        std::fs::remove_file(dir.join("r.json")).unwrap();
+    }
+}
+
+#[test]
+fn a_directory_of_results_that_is_moved_gets_them_and_what_came_in_its_place_none() {
+    let dir = temp();
+    let dir = dir.path();
+    std::fs::create_dir(dir.join("t")).unwrap();
+    std::fs::create_dir(dir.join("other")).unwrap();
+    let command = waits(dir);
+    let line = [
+        "bench", "-q", "--target", "t", "--runs", "2", "-o", "R", "--", "sh", "-c", &command,
+    ];
+    for link in [false, true] {
+        let ran = with(dir, &line, || {
+            std::fs::rename(dir.join("R"), dir.join("old")).unwrap();
+            if link {
+                std::os::unix::fs::symlink("other", dir.join("R")).unwrap();
+            } else {
+                std::fs::create_dir(dir.join("R")).unwrap();
+                std::fs::write(dir.join("R/experiment.json"), PRECIOUS).unwrap();
+            }
+        });
+        let said = ran.exits(1).stderr;
+        assert!(said.contains("moved away"), "{said}");
+        assert_eq!(common::names(&dir.join("other")).len(), 0, "{said}");
+        if link {
+            std::fs::remove_file(dir.join("R")).unwrap();
+        } else {
+            let kept = std::fs::read_to_string(dir.join("R/experiment.json")).unwrap();
+            assert_eq!(kept, PRECIOUS);
+            assert_eq!(common::names(&dir.join("R")).len(), 1);
+            std::fs::remove_dir_all(dir.join("R")).unwrap();
+        }
+        // What was measured goes on from where it is.
+        assert!(dir.join("old/runs.jsonl").exists());
+        std::fs::remove_dir_all(dir.join("old")).unwrap();
+    }
+}
+
+#[test]
+fn a_kept_image_takes_the_place_of_an_image_alone() {
+    if !root() || !scratch() {
+        return;
+    }
+    let dir = temp();
+    let dir = dir.path();
+    let make = "age generate --profile mail --size 16M --days 1 -o w.fst";
+    run(dir, make.split(' ')).exits(0);
+    let aged = |code| {
+        let target = "aged:w.fst,on=scratch:ext4,size=32M";
+        let mut fsage = fsage();
+        fsage.args(["run", "-q", "cmd: true", target]);
+        let ran = common::run_command(fsage.env("XDG_CACHE_HOME", dir).current_dir(dir));
+        ran.exits(code).stderr
+    };
+    aged(0);
+    let kept = std::fs::read_dir(dir.join("fsage/aged")).unwrap().next();
+    let image = kept.unwrap().unwrap().path();
+    std::fs::write(&image, PRECIOUS).unwrap();
+    assert!(aged(1).contains("no image"));
+    assert_eq!(std::fs::read_to_string(&image).unwrap(), PRECIOUS);
+    std::fs::rename(&image, dir.join("mine")).unwrap();
+    std::os::unix::fs::symlink(dir.join("mine"), &image).unwrap();
+    assert!(aged(1).contains("no image"));
+    assert_eq!(std::fs::read_to_string(dir.join("mine")).unwrap(), PRECIOUS);
+}
+
+#[test]
+fn what_cannot_be_written_is_known_before_the_command_runs() {
+    let dir = temp();
+    let dir = dir.path();
+    std::fs::write(dir.join("file"), "x").unwrap();
+    let long = "a".repeat(300);
+    for (code, line) in [
+        (1, ["-o", long.as_str()]),
+        (1, ["-o", "t/"]),
+        (1, ["-o", "no/t.fst"]),
+        (2, ["--under", "file"]),
+    ] {
+        let begin = ["trace", "--method", "ptrace"].iter().chain(&line);
+        run(dir, begin.chain(&["--", "touch", "ran"])).fails(code, &[line[1]]);
+        assert!(!dir.join("ran").exists());
+    }
+    run(dir, ["trace", "-o", "t.fst", "--", ""]).fails(2, &["no command"]);
 }

@@ -31,7 +31,7 @@ fn halting(dir: &Path, line: &[&str]) -> Ran {
     running.wait()
 }
 
-const STOPPED: &str = "fsage was stopped and continued";
+const STOPPED: &str = "fsage was continued";
 
 #[test]
 fn a_run_and_a_replay_say_so() {

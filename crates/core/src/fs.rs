@@ -179,6 +179,8 @@ pub struct StatFs {
     pub fragment_bytes: u32,
     /// Total space in bytes.
     pub total_bytes: u64,
+    /// Space that is not used in bytes, with what is kept for root.
+    pub free_bytes: u64,
     /// Space available to the caller in bytes.
     pub available_bytes: u64,
     /// Total inodes, 0 where there is no limit.

@@ -18,7 +18,7 @@ use fsage_core::{
 };
 use fsage_format::FormatError;
 use fsage_format::image::Aged;
-use fsage_format::result::aged::{AGED_FORMAT, AGED_VERSION, AgedRun};
+use fsage_format::result::aged::{AGED_FORMAT, AGED_VERSION, AgedRun, simulated_days};
 use fsage_format::trace::TraceReader;
 use fsage_format::trace::columns::escape;
 use fsage_host::scratch::{self, MARKER};
@@ -214,7 +214,7 @@ fn described(workload: &TraceReader, source: &Source, request: &AgingRequest) ->
 
 /// What is known of it in the end.
 fn ended(aged: &mut Aged, applied: &Applied) {
-    aged.days = applied.days.len() as u64;
+    aged.days = simulated_days(&applied.days, &aged.made, !applied.interrupted);
     aged.operations = applied.tally.operations;
     aged.whole = !applied.interrupted;
     aged.layout_score = applied.days.last().and_then(|day| day.layout_score);

@@ -3,25 +3,30 @@
 
 use fsage_format::profile::SystemProfile;
 use fsage_host::kthread::{self, WorkqueueMask};
-use fsage_host::thread;
+use fsage_host::{HostError, thread};
 
 pub use fsage_format::trace::ONE_CPU as ENTRY;
+
+const ANOTHER: &str = "another fsage keeps them";
 
 /// The kernel's unbound workqueues (loop devices, write-back) of the whole machine on one CPU, until
 /// this is dropped. The thread that measures pins itself.
 #[derive(Debug)]
 pub struct OneCpu {
     cpu: usize,
-    workqueues: Option<WorkqueueMask>,
+    /// Or why they stay where they are.
+    workqueues: Result<WorkqueueMask, &'static str>,
 }
 
 impl OneCpu {
-    /// Keeps what can be kept: without root the workqueues stay where they are.
+    /// Keeps what can be kept: without root the workqueues stay where they are, and another fsage that keeps them
+    /// gives them back when it ends.
     pub fn keep(cpu: usize) -> Self {
-        Self {
-            cpu,
-            workqueues: kthread::confine_workqueues(&[cpu]).ok(),
-        }
+        let workqueues = kthread::confine_workqueues(&[cpu]).map_err(|error| match error {
+            HostError::Refused { .. } => ANOTHER,
+            _ => "that needs root",
+        });
+        Self { cpu, workqueues }
     }
 
     /// The CPU.
@@ -29,14 +34,16 @@ impl OneCpu {
         self.cpu
     }
 
+    /// Whether another fsage keeps the workqueues, which gives them back meanwhile.
+    pub fn is_beside_another(&self) -> bool {
+        matches!(self.workqueues, Err(ANOTHER))
+    }
+
     /// What a reader of the figures must know.
     pub fn describe(&self) -> String {
         match self.workqueues {
-            Some(_) => format!("CPU {}, with the kernel's workqueues", self.cpu),
-            None => format!(
-                "CPU {}, without the kernel's workqueues (that needs root)",
-                self.cpu
-            ),
+            Ok(_) => format!("CPU {}, with the kernel's workqueues", self.cpu),
+            Err(why) => format!("CPU {}, without the kernel's workqueues ({why})", self.cpu),
         }
     }
 }

@@ -1,12 +1,18 @@
 //! A file that is there whole or not at all.
 
-use std::fs::{File, OpenOptions};
+pub(crate) mod place;
+
+use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{MetadataExt, fchown};
-use std::path::{Path, PathBuf};
+use std::os::fd::AsFd;
+use std::os::unix::fs::fchown;
+use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+
+pub use place::{HeldDir, hold, settle};
+use place::{Place, directory_of, own_link, taken};
 
 /// Who was to read what is written has closed its end: it has what it wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -32,22 +38,18 @@ impl ReaderGone {
 
 /// A file that gets its name when it is [committed](Whole::commit); until then what stood there
 /// stays. Dropped before, or killed, it leaves nothing (but its file of another name where the file
-/// system has no nameless ones).
+/// system has no nameless ones). It takes the place of what stood there when it was begun, or
+/// [settled](settle), and of nothing that has come since.
 ///
 /// What is no regular file (a pipe, `/dev/stdout`), and a file in a directory that takes no new
 /// names, is written in place.
 #[derive(Debug)]
 pub struct Whole {
     file: File,
-    path: PathBuf,
-    state: State,
-}
-
-#[derive(Debug)]
-enum State {
-    InPlace,
-    Nameless,
-    Named(PathBuf),
+    /// Where it gets its name; `None` if it is written in place.
+    place: Option<Place>,
+    /// The name that it has until then; a nameless file has none.
+    temporary: Option<OsString>,
 }
 
 impl Whole {
@@ -57,59 +59,121 @@ impl Whole {
     /// Why neither the file nor one beside it can be written.
     pub fn create(path: &Path) -> io::Result<Self> {
         if is_stdout(path) {
-            return Ok(Self {
-                file: io::stdout().as_fd().try_clone_to_owned()?.into(),
-                path: path.to_owned(),
-                state: State::InPlace,
-            });
+            return Ok(Self::in_place(
+                io::stdout().as_fd().try_clone_to_owned()?.into(),
+            ));
         }
-        // Through symbolic links, so that the file and not the link is replaced.
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let regular = path.metadata().map_or(true, |about| about.is_file());
-        let begun = if regular {
-            nameless(&path).or_else(|_| named(&path))
+        let place = Place::of(path)?;
+        let begun = if place.takes_a_file() {
+            nameless(&place).or_else(|_| named(&place))
         } else {
             Err(io::ErrorKind::PermissionDenied.into())
         };
-        let (file, state) = match begun {
+        match begun {
             // A full disk is none: what stands there would be emptied and nothing put in its place.
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
-                (File::create(&path)?, State::InPlace)
+                let opened = place.open(false);
+                let file = opened.map_err(|why| match why.kind() {
+                    io::ErrorKind::NotFound => e,
+                    _ => why,
+                })?;
+                place.empty(&file)?;
+                Ok(Self::in_place(file))
             }
-            other => other?,
-        };
-        Ok(Self { file, path, state })
+            begun => {
+                let (file, temporary) = begun?;
+                Ok(Self {
+                    file,
+                    place: Some(place),
+                    temporary,
+                })
+            }
+        }
+    }
+
+    fn in_place(file: File) -> Self {
+        Self {
+            file,
+            place: None,
+            temporary: None,
+        }
     }
 
     /// Puts the file on stable storage, under its name.
     ///
     /// # Errors
-    /// What was written could not be kept; nothing is left then, or what stood there before.
+    /// What was written could not be kept; nothing is left then, or what stood there before. Where something else has
+    /// come there, or its directory was moved, the error says where it is.
     pub fn commit(mut self) -> io::Result<()> {
-        if !matches!(self.state, State::InPlace)
-            && let Ok(about) = self.path.metadata()
-        {
+        let Some(place) = self.place.clone() else {
+            return sync(&self.file);
+        };
+        let there = rustix::fs::statat(&place.dir, &place.name, AtFlags::empty());
+        if let Some(about) = there.ok().filter(|_| !place.is_taken()) {
             // It replaces a file that its owner may have opened to, or closed from, others. Only root
             // can give it to another owner.
-            let _ = fchown(&self.file, Some(about.uid()), Some(about.gid()));
-            self.file.set_permissions(about.permissions())?;
+            let _ = fchown(&self.file, Some(about.st_uid), Some(about.st_gid));
+            rustix::fs::fchmod(&self.file, Mode::from_raw_mode(about.st_mode))?;
         }
         sync(&self.file)?;
-        if matches!(self.state, State::Nameless) {
-            let own = own_link(&self.file);
+        self.put(&place)?;
+        self.temporary = None;
+        place.sync_name();
+        place.done();
+        place.leads_there()
+    }
+
+    fn put(&mut self, place: &Place) -> io::Result<()> {
+        if place.look().is_none() {
+            match self.link(place, &place.name) {
+                Ok(()) => return self.remove_temporary(place),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                // No other name for a file of this file system: a rename does it.
+                Err(_) if self.temporary.is_some() => {}
+                Err(other) => return Err(other),
+            }
+        }
+        if self.temporary.is_none() {
             // No link replaces a file; a rename does.
-            let temporary = free_name(&self.path, |name| {
-                rustix::fs::linkat(CWD, &*own, CWD, name, AtFlags::SYMLINK_FOLLOW)
-                    .map_err(io::Error::from)
-            })?;
-            self.state = State::Named(temporary.1);
+            let linked = place.free_name(|_, name| self.link(place, name));
+            self.temporary = Some(linked?.1);
         }
-        if let State::Named(temporary) = &self.state {
-            std::fs::rename(temporary, &self.path)?;
-            self.state = State::InPlace;
+        let Some(temporary) = &self.temporary else {
+            return Ok(());
+        };
+        if place.is_taken() {
+            let beside = place.path.with_file_name(temporary);
+            self.temporary = None;
+            return Err(taken(Some(&beside)));
         }
-        sync_name(&self.path);
-        Ok(())
+        Ok(rustix::fs::renameat(
+            &place.dir,
+            temporary,
+            &place.dir,
+            &place.name,
+        )?)
+    }
+
+    /// Gives it one more name.
+    fn link(&self, place: &Place, name: &OsString) -> io::Result<()> {
+        let linked = match &self.temporary {
+            Some(old) => rustix::fs::linkat(&place.dir, old, &place.dir, name, AtFlags::empty()),
+            None => rustix::fs::linkat(
+                CWD,
+                own_link(&self.file),
+                &place.dir,
+                name,
+                AtFlags::SYMLINK_FOLLOW,
+            ),
+        };
+        Ok(linked?)
+    }
+
+    fn remove_temporary(&mut self, place: &Place) -> io::Result<()> {
+        match self.temporary.take() {
+            Some(name) => Ok(rustix::fs::unlinkat(&place.dir, name, AtFlags::empty())?),
+            None => Ok(()),
+        }
     }
 }
 
@@ -125,9 +189,9 @@ impl Write for Whole {
 
 impl Drop for Whole {
     fn drop(&mut self) {
-        if let State::Named(temporary) = &self.state {
+        if let Some(place) = self.place.take() {
             // What was begun is of no use to anyone.
-            let _ = std::fs::remove_file(temporary);
+            let _ = self.remove_temporary(&place);
         }
     }
 }
@@ -140,46 +204,26 @@ pub(crate) fn is_stdout(path: &Path) -> bool {
 }
 
 /// A file in the same directory that has no name yet.
-fn nameless(path: &Path) -> io::Result<(File, State)> {
+fn nameless(place: &Place) -> io::Result<(File, Option<OsString>)> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    let mode = Mode::from_raw_mode(0o666);
-    let file = rustix::fs::open(directory_of(path), flags, mode)?;
+    let file = rustix::fs::openat(&place.dir, c".", flags, Mode::from_raw_mode(0o666))?;
     // It gets its name through /proc, which not every container has.
     std::fs::symlink_metadata(own_link(&file))?;
-    Ok((file.into(), State::Nameless))
-}
-
-/// A name of an open file.
-fn own_link(file: &impl AsRawFd) -> String {
-    format!("/proc/self/fd/{}", file.as_raw_fd())
+    Ok((file.into(), None))
 }
 
 /// A file of another name in the same directory.
-fn named(path: &Path) -> io::Result<(File, State)> {
-    let (file, temporary) = free_name(path, |name| {
-        OpenOptions::new().write(true).create_new(true).open(name)
+fn named(place: &Place) -> io::Result<(File, Option<OsString>)> {
+    let (file, temporary) = place.free_name(|dir, name| {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(
+            dir,
+            name,
+            flags,
+            Mode::from_raw_mode(0o666),
+        )?)
     })?;
-    Ok((file, State::Named(temporary)))
-}
-
-/// Makes something under a name beside `path` that nobody has.
-fn free_name<T>(path: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<(T, PathBuf)> {
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    for attempt in 0..100 {
-        let mut other = name.to_owned();
-        other.push(format!(".{}-{attempt}.tmp", std::process::id()));
-        let temporary = path.with_file_name(other);
-        match make(&temporary) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-            made => return Ok((made?, temporary)),
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
-}
-
-fn directory_of(path: &Path) -> &Path {
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    dir.unwrap_or(Path::new("."))
+    Ok((file.into(), Some(temporary)))
 }
 
 /// Puts a file's contents on stable storage, where it has one: pipes and the like have none.
@@ -222,17 +266,22 @@ mod tests {
     fn a_file_system_without_nameless_files_gets_a_name_beside() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
-        let (file, state) = named(&path).unwrap();
-        let mut begun = Whole {
-            file,
-            path: path.clone(),
-            state,
+        let begun = || {
+            let place = Place::of(&path).unwrap();
+            let (file, temporary) = named(&place).unwrap();
+            Whole {
+                file,
+                place: Some(place),
+                temporary,
+            }
         };
-        begun.write_all(b"new").unwrap();
-        begun.commit().unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"new");
-        let (file, state) = named(&path).unwrap();
-        drop(Whole { file, path, state });
+        for text in [b"one", b"two"] {
+            let mut begun = begun();
+            begun.write_all(text).unwrap();
+            begun.commit().unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), text);
+        }
+        drop(begun());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
@@ -251,5 +300,65 @@ mod tests {
         null.write_all(b"x").unwrap();
         null.commit().unwrap();
         assert!(!Path::new("/dev/null").is_file());
+    }
+
+    fn written(path: &Path) -> io::Result<()> {
+        let mut begun = Whole::create(path)?;
+        begun.write_all(b"new")?;
+        begun.commit()
+    }
+
+    #[test]
+    fn what_comes_meanwhile_stays_and_the_new_is_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fresh, old) = (dir.path().join("fresh"), dir.path().join("old"));
+        std::fs::write(&old, "old").unwrap();
+        for path in [&fresh, &old] {
+            settle(path).unwrap();
+            std::fs::write(path, "precious").unwrap();
+            let error = written(path).unwrap_err().to_string();
+            assert_eq!(std::fs::read(path).unwrap(), b"precious");
+            let (_, beside) = error.rsplit_once(" is ").unwrap();
+            assert_eq!(std::fs::read(beside).unwrap(), b"new", "{error}");
+            std::fs::remove_file(beside).unwrap();
+            // Gone again, there is nothing to spare.
+            std::fs::remove_file(path).unwrap();
+            written(path).unwrap();
+            written(path).unwrap();
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_comes_in_the_place_of_its_directory_gets_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let [named, moved, other] = ["named", "moved", "other"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&other).unwrap();
+        let path = named.join("f");
+        for hold_it in [false, true] {
+            std::fs::create_dir(&named).unwrap();
+            let held = hold_it.then(|| hold(&named).unwrap());
+            if !hold_it {
+                settle(&path).unwrap();
+            }
+            std::fs::rename(&named, &moved).unwrap();
+            std::os::unix::fs::symlink(&other, &named).unwrap();
+            let error = written(&path).unwrap_err().to_string();
+            assert!(error.contains("moved/f"), "{error}");
+            assert_eq!(std::fs::read(moved.join("f")).unwrap(), b"new");
+            assert_eq!(std::fs::read_dir(&other).unwrap().count(), 0);
+            drop(held);
+            std::fs::remove_file(&named).unwrap();
+            std::fs::remove_dir_all(&moved).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_long_name_is_replaced_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("n".repeat(255));
+        written(&path).unwrap();
+        written(&path).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }

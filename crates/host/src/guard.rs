@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
@@ -36,6 +37,16 @@ const EMPTY: &str = "for again in 1 2 3 4 5 6; do \
     if command -v find; then find . -mindepth 1 -delete || chmod -R u+rwX .; else rm -rf -- \"$1\" || chmod -R u+rwX .; fi; \
     cd /; rmdir -- \"$1\" && exit; [ -e \"$1\" ] || exit; sleep 0.2; done";
 
+/// Where the shell finds its programs, whatever the user's own `PATH` lacks, which comes last.
+fn path() -> OsString {
+    let mut path = OsString::from("/usr/sbin:/usr/bin:/sbin:/bin");
+    if let Some(own) = std::env::var_os("PATH").filter(|own| !own.is_empty()) {
+        path.push(":");
+        path.push(own);
+    }
+    path
+}
+
 /// A shell beside this process that does one thing once this is dropped, or this process killed.
 #[derive(Debug)]
 pub(crate) struct Afterwards(Child);
@@ -47,8 +58,18 @@ impl Afterwards {
         Self::reported(&format!("read -r never; {script}"), vec![argument])
     }
 
+    /// The same with a file that its output goes to.
+    pub(crate) fn writing(script: &str, argument: OsString, to: File) -> std::io::Result<Self> {
+        let script = format!("read -r never; {script}");
+        Self::started(&script, vec![argument], to.into())
+    }
+
     /// Runs `script` at once, which waits by itself for the end of what is told through the pipe.
     pub(crate) fn reported(script: &str, arguments: Vec<OsString>) -> std::io::Result<Self> {
+        Self::started(script, arguments, Stdio::null())
+    }
+
+    fn started(script: &str, arguments: Vec<OsString>, to: Stdio) -> std::io::Result<Self> {
         let script = format!("trap '' HUP INT TERM; {script}");
         let mut argv: Vec<OsString> = ["-c", &script, "sh"].map(OsString::from).to_vec();
         argv.extend(arguments);
@@ -56,8 +77,9 @@ impl Afterwards {
         Command::new("/bin/sh")
             .args(argv)
             .current_dir("/")
+            .env("PATH", path())
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(to)
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()
@@ -231,11 +253,31 @@ impl Drop for GuardedDir {
         let removed = made.map_or(Ok(()), Made::remove);
         // What failed, as for want of descriptors, the guard tries again.
         self.guard.finish();
-        if let Err(error) = removed
-            && self.path.symlink_metadata().is_ok()
-        {
-            not_removed(&self.path, &error);
+        match removed {
+            Err(Left::Moved(to)) => {
+                let path = self.path.display();
+                let what = format!("remove {path}: somebody has moved it to {}", to.display());
+                lock_of(&LEFT).push((to, what));
+            }
+            Err(Left::There(error)) if self.path.symlink_metadata().is_ok() => {
+                not_removed(&self.path, &error);
+            }
+            Ok(()) | Err(Left::There(_)) => {}
         }
+    }
+}
+
+/// Why a directory that was made here is still there.
+enum Left {
+    /// It could not be removed.
+    There(HostError),
+    /// It lies elsewhere, emptied.
+    Moved(PathBuf),
+}
+
+impl From<HostError> for Left {
+    fn from(error: HostError) -> Self {
+        Self::There(error)
     }
 }
 
@@ -251,33 +293,39 @@ impl Made {
         both.is_ok_and(|(a, b)| (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
     }
 
-    fn remove(self) -> Result<(), HostError> {
+    fn remove(self) -> Result<(), Left> {
         let in_place = self.is_in_place();
         let (Some(parent), Some(held)) = (&self.parent, &self.held) else {
-            return remove::tree(&self.path);
+            return Ok(remove::tree(&self.path)?);
         };
+        let name = self.path.file_name().unwrap_or_default();
         if !in_place {
             // Wherever it was moved to, or whatever hides it, what was made in it goes.
             remove::emptied(held.as_fd(), &self.path)?;
-            let name = self.path.file_name().unwrap_or_default();
             if enter(parent.as_fd(), name).is_err_and(|e| e == Errno::XDEV) {
-                return Err(remove::reported(
-                    &self.path,
-                    (self.path.clone(), Errno::XDEV),
-                ));
+                let mounted = (self.path.clone(), Errno::XDEV);
+                return Err(remove::reported(&self.path, mounted).into());
             }
-            return Err(HostError::Refused {
-                what: format!("remove {}", self.path.display()),
-                why: "somebody has moved it away".into(),
-            });
+            return match place_of(held) {
+                Some(to) => Err(Left::Moved(to)),
+                // Somebody has removed it.
+                None => Ok(()),
+            };
         }
         if self.layered {
-            return remove::tree(&self.path);
+            return Ok(remove::tree(&self.path)?);
         }
         remove::emptied(held.as_fd(), &self.path)?;
-        let name = self.path.file_name().unwrap_or_default();
-        remove::unlink(parent.as_fd(), name, &self.path)
+        Ok(remove::unlink(parent.as_fd(), name, &self.path)?)
     }
+}
+
+/// Where an open directory is now; `None` if it was removed.
+fn place_of(dir: &OwnedFd) -> Option<PathBuf> {
+    let place = std::fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd())).ok()?;
+    let about = rustix::fs::fstat(dir).ok()?;
+    let named = rustix::fs::stat(&place).ok()?;
+    ((about.st_dev, about.st_ino) == (named.st_dev, named.st_ino)).then_some(place)
 }
 
 /// Opens a directory: one that was made here as it was made, whatever has come in its place.
@@ -539,8 +587,24 @@ mod tests {
         assert!(
             left()
                 .iter()
-                .any(|l| l.contains(&path) && l.contains("moved it away"))
+                .any(|l| l.contains(&path) && l.contains("moved it to") && l.contains("/moved"))
         );
+    }
+
+    #[test]
+    fn where_it_was_moved_to_is_named() {
+        let parent = tempfile::tempdir().unwrap();
+        let made = || GuardedDir::create(parent.path(), ".fsage-test-").unwrap();
+        let (stays, goes) = (made(), made());
+        let [moved, gone] = ["moved", "gone"].map(|name| parent.path().join(name));
+        std::fs::rename(stays.path(), &moved).unwrap();
+        std::fs::rename(goes.path(), &gone).unwrap();
+        std::fs::remove_dir(&gone).unwrap();
+        let path = goes.path().display().to_string();
+        drop((stays, goes));
+        let moved = moved.canonicalize().unwrap().display().to_string();
+        assert!(left().iter().any(|l| l.contains(&moved)));
+        assert!(!left().iter().any(|l| l.contains(&path)));
     }
 
     #[test]

@@ -3,9 +3,13 @@
 //! A commit costs twice as much when the journal's thread runs on another CPU than the caller, so
 //! a measurement of fsync records the placement, or sets it.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::path::Path;
+use std::sync::Arc;
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -151,16 +155,32 @@ pub fn workqueue_mask() -> Option<String> {
 pub struct WorkqueueMask {
     _cleanup: crate::cleanup::Cleanup,
     _afterwards: Option<Afterwards>,
+    /// The mask's file, locked for as long as it is confined; the shell that waits has it too.
+    _lock: Arc<File>,
 }
 
-/// Gives the workqueues back what is the script's argument.
-const RESTORE_MASK: &str = "printf '%s' \"$1\" >/sys/devices/virtual/workqueue/cpumask";
+/// Gives the workqueues back what is the script's argument: its stdout is the mask.
+const RESTORE_MASK: &str = "printf '%s' \"$1\"";
 
 /// Lets unbound workqueues use only those CPUs, for the whole machine, until the guard is dropped.
-/// Fails without root.
+/// Fails without root, and while another fsage does so: the first to end would free the queues of the other, and the other
+/// give back what the first had set.
 pub fn confine_workqueues(cpus: &[usize]) -> Result<WorkqueueMask, HostError> {
     let path = Path::new(WORKQUEUE_MASK);
-    let before = fs::read_to_string(path).map_err(|e| HostError::at("read", path, e))?;
+    let failed = |what: &str, e| HostError::at(what, path, e);
+    let file = File::options().read(true).write(true).open(path);
+    let file = Arc::new(file.map_err(|e| failed("open", e))?);
+    // Where there are no locks, nobody is kept away.
+    if let Err(Errno::WOULDBLOCK) = flock(&*file, FlockOperation::NonBlockingLockExclusive) {
+        return Err(HostError::Refused {
+            what: "keep the kernel's workqueues to one CPU".into(),
+            why: "another fsage keeps them".into(),
+        });
+    }
+    let mut before = String::new();
+    (&*file)
+        .read_to_string(&mut before)
+        .map_err(|e| failed("read", e))?;
     let mask = cpus
         .iter()
         .filter(|&&c| c < 64)
@@ -170,14 +190,20 @@ pub fn confine_workqueues(cpus: &[usize]) -> Result<WorkqueueMask, HostError> {
     } else {
         format!("{:x},{:08x}", mask >> 32, mask & 0xffff_ffff)
     };
-    fs::write(path, text).map_err(|e| HostError::at("write", path, e))?;
-    let afterwards = Afterwards::run(RESTORE_MASK, before.trim().into()).ok();
+    // Before it is changed: what nobody would give back stays.
+    let stdout = file.try_clone().map_err(|e| failed("open", e))?;
+    let afterwards = Afterwards::writing(RESTORE_MASK, before.trim().into(), stdout).ok();
+    (&*file)
+        .write_all(text.as_bytes())
+        .map_err(|e| failed("write", e))?;
+    let own = Arc::clone(&file);
     let cleanup = crate::cleanup::register(move || {
-        let _ = fs::write(WORKQUEUE_MASK, before);
+        let _ = (&*own).write_all(before.as_bytes());
     });
     Ok(WorkqueueMask {
         _cleanup: cleanup,
         _afterwards: afterwards,
+        _lock: file,
     })
 }
 
@@ -226,6 +252,30 @@ mod tests {
             drop(moved);
         }
         scratch.close().unwrap();
+    }
+
+    #[test]
+    fn one_at_a_time_confines_the_workqueues() {
+        let first = match confine_workqueues(&[0]) {
+            Ok(first) => first,
+            // Some other test of the machine's has them.
+            Err(e) => {
+                fsage_testing::not_run(format_args!("failed to {e}"));
+                return;
+            }
+        };
+        let confined = workqueue_mask().unwrap();
+        assert!(confined.ends_with('1'), "{confined}");
+        let second = confine_workqueues(&[0]).unwrap_err().to_string();
+        assert!(second.contains("another fsage keeps them"), "{second}");
+        assert_eq!(workqueue_mask().unwrap(), confined);
+        drop(first);
+        // Its shell has the lock no more; another test's fsage may.
+        let again = (0..100).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            confine_workqueues(&[0]).is_ok()
+        });
+        assert!(again);
     }
 
     #[test]

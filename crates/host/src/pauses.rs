@@ -20,7 +20,7 @@ pub(crate) fn continued() {
 /// What has stood still up to one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pauses {
-    /// How often this process was stopped (SIGSTOP, Ctrl-Z) and went on.
+    /// How often this process was told to go on (SIGCONT), as it is after it was stopped (SIGSTOP, Ctrl-Z).
     pub stops: u64,
     /// How long the machine was suspended since its boot, nanoseconds.
     pub slept_ns: u64,
@@ -54,7 +54,7 @@ impl Pauses {
 /// What is said of times in which fsage was stopped.
 pub fn stopped(times: u64) -> String {
     format!(
-        "fsage was stopped and continued (SIGSTOP, Ctrl-Z){} meanwhile: times are longer by that",
+        "fsage was continued (SIGCONT){} meanwhile: where it had been stopped (SIGSTOP, Ctrl-Z), times are longer by that",
         if times > 1 {
             format!(" {times} times")
         } else {
@@ -72,7 +72,7 @@ mod tests {
         let at = |stops, slept_ns| Pauses { stops, slept_ns };
         let said = |after: Pauses| after.since(&at(1, 500)).unwrap_or_default();
         assert_eq!(said(at(1, 1000)), "");
-        assert!(said(at(2, 500)).starts_with("fsage was stopped and continued"));
+        assert!(said(at(2, 500)).starts_with("fsage was continued"));
         assert!(said(at(4, 500)).contains(" 3 times "));
         assert!(said(at(1, 2_000_000_500)).starts_with("the machine slept 2.0 s"));
         assert_eq!(Pauses::now().since(&Pauses::now()), None);

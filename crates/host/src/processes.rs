@@ -1,5 +1,6 @@
 //! Other processes, as /proc tells of them.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -39,17 +40,28 @@ fn parse(pid: u32, stat: &str) -> Option<Process> {
     })
 }
 
-/// Everything that a process has open or stands in, as its links in /proc say; nothing of it is touched.
+/// Everything that a process has open or mapped, runs or stands in, as /proc says; nothing of it is touched.
 pub(crate) fn uses(pid: u32) -> Vec<PathBuf> {
     let base = PathBuf::from(format!("/proc/{pid}"));
     let fds = std::fs::read_dir(base.join("fd")).into_iter().flatten();
     let mut links: Vec<PathBuf> = fds.flatten().map(|fd| fd.path()).collect();
-    links.extend(["cwd", "root"].map(|name| base.join(name)));
+    links.extend(["cwd", "root", "exe"].map(|name| base.join(name)));
     let read = |link: &PathBuf| std::fs::read_link(link).ok();
-    links.iter().filter_map(read).collect()
+    let mut uses: Vec<PathBuf> = links.iter().filter_map(read).collect();
+    let maps = std::fs::read(base.join("maps")).unwrap_or_default();
+    uses.extend(maps.split(|&byte| byte == b'\n').filter_map(mapped));
+    uses.dedup();
+    uses
 }
 
-/// The first of the living processes, but this one, that has something open at or below `path`.
+/// The file of a line of proc_pid_maps(5): the sixth field, in which a line feed is `\012`.
+fn mapped(line: &[u8]) -> Option<PathBuf> {
+    let at = line.iter().position(|&byte| byte == b'/')?;
+    let name = OsStr::from_bytes(line.get(at..)?);
+    Some(PathBuf::from(name))
+}
+
+/// The first of the living processes, but this one, that uses something at or below `path`.
 pub(crate) fn user_of(path: &Path) -> Option<u32> {
     let own = std::process::id();
     let within = |used: &PathBuf| used.starts_with(path) || is_deleted(used, path);
@@ -120,5 +132,18 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(user_of(&dir), None);
+        let program = dir.join("program");
+        std::fs::copy("/bin/sleep", &program).unwrap();
+        let mut child = std::process::Command::new(&program)
+            .arg("99")
+            .current_dir("/")
+            .spawn()
+            .unwrap();
+        assert_eq!(user_of(&dir), Some(child.id()), "its program");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let line = b"7f0 r-xp 00000000 fe:00 12     /lib/a b.so (deleted)";
+        assert_eq!(mapped(line), Some("/lib/a b.so (deleted)".into()));
+        assert_eq!(mapped(b"7f0 rw-p 00000000 00:00 0     [heap]"), None);
     }
 }

@@ -164,8 +164,13 @@ impl Emptying<'_> {
             result = rustix::fs::unlinkat(dir, name, AtFlags::empty());
         }
         // Not every file system tells the type of its entries.
-        if let Err(Errno::ISDIR | Errno::PERM) = result {
-            result = enter(dir, name).and_then(|below| {
+        if let Err(first @ (Errno::ISDIR | Errno::PERM)) = result {
+            let below = enter(dir, name).map_err(|why| match why {
+                // An immutable file.
+                Errno::NOTDIR => first,
+                why => why,
+            });
+            result = below.and_then(|below| {
                 if level + 1 == MOST_LEVELS {
                     return self.move_up(dir, name);
                 }

@@ -519,11 +519,13 @@ impl FileSystem for MemFs {
             state.cpu(self.truth().calls.statfs_ns);
             let space = &self.truth().space;
             let total = space.total_mib << 20;
+            let free = total.saturating_sub(state.used_blocks * PAGE);
             Ok(StatFs {
                 block_bytes: PAGE as u32,
                 fragment_bytes: PAGE as u32,
                 total_bytes: total,
-                available_bytes: total.saturating_sub(state.used_blocks * PAGE),
+                free_bytes: free,
+                available_bytes: free,
                 files: space.files,
                 free_files: space.files.saturating_sub(state.inodes.count),
             })

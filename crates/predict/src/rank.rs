@@ -1,7 +1,7 @@
 //! Which system is faster, and how sure that is.
 
 use crate::certainty::{APART, Totals, elapsed_order, latency_order};
-use crate::result::{Confidence, PairRank, Ranked};
+use crate::result::{Confidence, MARKED_MOST, PairRank, Ranked};
 
 /// From this probability on an order is called likely.
 const LIKELY: f64 = 0.75;
@@ -35,6 +35,7 @@ pub fn rank(entries: &[Entry]) -> (Vec<Ranked>, Vec<PairRank>) {
             elapsed_ns: e.totals.elapsed_ns,
             latency_total_ns: e.totals.latency_ns,
             ratio: ratio(e.totals.elapsed_ns, fastest),
+            disturbed: e.totals.marked > MARKED_MOST,
         })
         .collect();
     let mut pairs = Vec::new();
@@ -112,6 +113,14 @@ mod tests {
         let (_, pairs) = rank(&[entry("a", 100.0, ""), entry("b", 135.0, "")]);
         assert_eq!(pairs[0].confidence, Confidence::Likely);
         assert!(pairs[0].probability > 0.75 && pairs[0].probability < 0.95);
+    }
+
+    #[test]
+    fn the_place_of_what_was_disturbed_is_not_known() {
+        let mut all = [entry("a", 100.0, ""), entry("b", 220.0, "")];
+        all[1].totals.marked = 0.6;
+        let disturbed = rank(&all).0.into_iter().map(|ranked| ranked.disturbed);
+        assert_eq!(disturbed.collect::<Vec<_>>(), [false, true]);
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub fn text(result: &AgedRun, width: u16) -> String {
         } else {
             "was aged by"
         },
-        counted(result.days.len() as u64, "day"),
+        counted(result.simulated_days(), "day"),
         result.workload,
         percent(end.map_or(0.0, |day| day.utilisation)),
         score(result.layout_score),

@@ -305,6 +305,10 @@ fn several(page: &mut Page, layouts: &[Layout], against: &[Layout]) {
         ("unknown", Align::Right),
         ("score", Align::Right),
     ];
+    let by_day = against.iter().any(|other| other.day.is_some());
+    if by_day {
+        columns.push(("day", Align::Right));
+    }
     if !against.is_empty() {
         columns.extend([("against", Align::Right), ("difference", Align::Right)]);
     }
@@ -319,6 +323,9 @@ fn several(page: &mut Page, layouts: &[Layout], against: &[Layout]) {
         ];
         if let Some(other) = against.get(index) {
             let both = layout.score.zip(other.score);
+            if by_day {
+                row.push(other.day.map_or("-".to_owned(), count));
+            }
             row.push(score(other.score));
             row.push(both.map_or(String::new(), |(a, b)| {
                 format!("{:+.3}", b.value() - a.value())

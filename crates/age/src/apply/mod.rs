@@ -307,7 +307,7 @@ impl<'a> Run<'a> {
         let Ok(score) = score else {
             return Ok(ControlFlow::Break(()));
         };
-        let (total, available) = (space.total_bytes, space.available_bytes);
+        let total = space.total_bytes;
         let so_far = self.applied.tally.clone();
         let day = AgedDay {
             day: self.day.unwrap_or(0),
@@ -315,11 +315,11 @@ impl<'a> Run<'a> {
             written_bytes: so_far.written_bytes - self.begun.written_bytes,
             no_space: so_far.no_space - self.begun.no_space,
             total_bytes: total,
-            available_bytes: available,
+            available_bytes: space.available_bytes,
             utilisation: if total == 0 {
                 0.0
             } else {
-                1.0 - available as f64 / total as f64
+                total.saturating_sub(space.free_bytes) as f64 / total as f64
             },
             files: space.files.saturating_sub(space.free_files),
             counted_blocks: score.map(|s| s.0),

@@ -61,6 +61,11 @@ impl GitSource {
         let begin_s =
             first.ok_or_else(|| refused(format!("{} has no commit", repository.display())))?;
         let days = last.saturating_sub(begin_s) / (DAY_NS / 1_000_000_000) + 1;
+        if let Some(asked) = wanted.days.filter(|&asked| u64::from(asked) > days) {
+            return Err(refused(format!(
+                "--days {asked}: the history is of {days} days, expected at most as many"
+            )));
+        }
         let days = days.min(u64::from(wanted.days.unwrap_or(36_500))) as u32;
         Ok(Self {
             made: Made {

@@ -31,6 +31,8 @@ pub struct ProfileSource {
     until: Vec<u64>,
     /// Bytes that are written for an operation; `None` as it comes.
     bytes_each: Option<f64>,
+    /// Whether fullness, activity or length are asked for, and not the profile's.
+    own_course: bool,
 }
 
 impl ProfileSource {
@@ -77,6 +79,7 @@ impl ProfileSource {
             },
             until: until.collect(),
             fill,
+            own_course: wanted.fill.is_some() || wanted.scale.is_some() || wanted.days.is_some(),
             bytes_each: profile
                 .written_bytes
                 .map(|bytes| bytes as f64 / profile.operations as f64),
@@ -161,6 +164,11 @@ struct Days<'s> {
     weights: u64,
     path: Vec<u8>,
     beside: Vec<u8>,
+    /// Operations that filling took beyond those of its day, where the course is not the profile's own: they come on top
+    /// of its activity. Days that made up for them would have none.
+    on_top: u64,
+    /// Operations until the end of the day before, with these.
+    due: u64,
 }
 
 impl<'s> Days<'s> {
@@ -179,6 +187,8 @@ impl<'s> Days<'s> {
             weights: source.profile.sizes.iter().map(|s| s.1).sum(),
             path: Vec::new(),
             beside: Vec::new(),
+            on_top: 0,
+            due: 0,
         }
     }
 
@@ -288,6 +298,11 @@ impl<'s> Days<'s> {
             self.files.grow_old(day);
         }
         self.choose_active();
+        if self.source.own_course {
+            self.on_top += out.operations().saturating_sub(self.due);
+        }
+        let until = until + self.on_top;
+        self.due = until;
         let budget = until.saturating_sub(out.operations());
         let saves = budget * self.profile.modify_percent / 100;
         for _ in 0..saves {

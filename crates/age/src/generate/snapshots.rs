@@ -11,7 +11,7 @@ use super::short::ShortLived;
 use super::state::{Groups, Night, nights, read};
 use super::walk::Walk;
 use super::{GenerateError, Source, Wanted, begun, refused};
-use crate::made::{AgingKind, Made, days_between};
+use crate::made::{AgingKind, Made, MadeNight, days_between};
 
 /// What is asked beside.
 #[derive(Debug, Default)]
@@ -64,10 +64,25 @@ impl SnapshotSource {
                 "the snapshots do not tell the size of their file system: expected --size",
             ));
         }
-        if let Some(days) = wanted.days {
-            nights.truncate((days as usize).max(2));
+        if wanted.scale.is_some() && options.short_lived.is_none() {
+            return Err(refused(
+                "--scale multiplies files that live less than a night, of which snapshots know nothing: expected --short-lived too",
+            ));
         }
-        let days = nights.windows(2).map(days).sum::<u32>() + 1;
+        let mut ends = ends(&nights);
+        if let Some(days) = wanted.days {
+            let last = ends.last().map_or(0, |night| night.day);
+            if u64::from(days) > last + 1 {
+                return Err(refused(format!(
+                    "--days {days}: the snapshots are of {} days, expected at most as many",
+                    last + 1
+                )));
+            }
+            let within = ends.iter().filter(|night| night.day < days.into()).count();
+            ends.truncate(within.max(2));
+            nights.truncate(ends.len());
+        }
+        let days = ends.last().map_or(0, |night| night.day) as u32 + 1;
         let deletes = options
             .deletes
             .unwrap_or(if groups.is_some() || first.taken_unix_ns == 0 {
@@ -82,6 +97,7 @@ impl SnapshotSource {
             size_bytes,
             deletes: Some(deletes.name().to_owned()),
             short_lived: options.short_lived.as_ref().map(|s| s.source.clone()),
+            nights: ends,
             ..begun(AgingKind::Snapshots, &source, wanted)
         };
         Ok(Self {
@@ -131,6 +147,20 @@ fn nameless(night: &Night) -> Result<bool, GenerateError> {
     Ok(batch
         .iter()
         .any(|e| e.path.is_empty() && e.file_type != FileType::Directory))
+}
+
+/// Each snapshot with the day that it ends.
+fn ends(nights: &[Night]) -> Vec<MadeNight> {
+    let mut day = 0;
+    let gone = std::iter::once(0).chain(nights.windows(2).map(days));
+    let of = |(night, gone): (&Night, u32)| {
+        day += u64::from(gone);
+        MadeNight {
+            day,
+            taken_unix_ns: night.meta.taken_unix_ns,
+        }
+    };
+    nights.iter().zip(gone).map(of).collect()
 }
 
 fn days(pair: &[Night]) -> u32 {

@@ -7,12 +7,21 @@ use fsage_format::bounded::read_document;
 use fsage_format::result::layout::{Layout, Score};
 use serde::Deserialize;
 
-use crate::made::days_between;
+use crate::made::{MadeNight, days_between};
 
 /// What is read of the result.
 #[derive(Deserialize)]
 struct Applied {
     days: Vec<Day>,
+    /// Null where nothing is known of it.
+    made: Option<Made>,
+}
+
+/// The snapshots that the workload was made from; none where it was made of something else.
+#[derive(Default, Deserialize)]
+struct Made {
+    #[serde(default)]
+    nights: Vec<MadeNight>,
 }
 
 #[derive(Deserialize)]
@@ -23,24 +32,52 @@ struct Day {
     optimal_blocks: Option<u64>,
 }
 
-/// For each of these snapshots the simulated day that ends with it, or the last before it that had operations: nights
-/// are whole days, as [`crate::made::days_between`] counts them.
+/// For each of these snapshots the simulated day that ends with it, or the last before it that had operations. Which day
+/// that is the workload tells by when its snapshots were taken; of one that does not, the first snapshot ends day 0 and
+/// nights are whole days, as [`crate::made::days_between`] counts them.
 pub fn of_days(path: &Path, snapshots: &[Layout]) -> Result<Vec<Layout>, FormatError> {
     let bytes = read_document(path, "a snapshot, or the JSON of fsage age apply")?;
     let applied: Applied = serde_json::from_slice(&bytes)
         .map_err(|e| FormatError::corrupt(path, format!("line {}", e.line()), e.to_string()))?;
-    let (mut number, mut before) = (0_u64, None);
-    let of = |snapshot: &Layout| {
-        number += before.map_or(0, |ns| days_between(ns, snapshot.taken_unix_ns).into());
-        before = Some(snapshot.taken_unix_ns);
-        let day = applied.days.iter().rfind(|day| day.number <= number);
+    let nights = applied.made.map(|made| made.nights).unwrap_or_default();
+    let told = |pair: &[MadeNight]| matches!(pair, [a, b] if a.taken_unix_ns < b.taken_unix_ns);
+    let numbers: Vec<Option<u64>> = if nights.len() > 1 && nights.windows(2).all(told) {
+        let taken = snapshots.iter().map(|snapshot| snapshot.taken_unix_ns);
+        taken.map(|ns| day_of(&nights, ns)).collect()
+    } else {
+        counted(snapshots)
+    };
+    let of = |(snapshot, number): (&Layout, Option<u64>)| {
+        let day = number.and_then(|number| applied.days.iter().rfind(|day| day.number <= number));
         let score = day.and_then(|d| Score::of(d.counted_blocks?, d.optimal_blocks?));
+        let which = number.map_or("before its first day".into(), |n| format!("day {n}"));
         Layout {
-            target: format!("{} day {number}", path.display()),
+            target: format!("{} {which}", path.display()),
             taken_unix_ns: snapshot.taken_unix_ns,
+            day: number,
             score,
             ..Layout::default()
         }
     };
-    Ok(snapshots.iter().map(of).collect())
+    Ok(snapshots.iter().zip(numbers).map(of).collect())
+}
+
+/// The days of snapshots that follow one another from day 0 on.
+fn counted(snapshots: &[Layout]) -> Vec<Option<u64>> {
+    let (mut number, mut before) = (0, None);
+    let of = |snapshot: &Layout| {
+        number += before.map_or(0, |ns| days_between(ns, snapshot.taken_unix_ns).into());
+        before = Some(snapshot.taken_unix_ns);
+        Some(number)
+    };
+    snapshots.iter().map(of).collect()
+}
+
+/// The day that a snapshot ends: that of the night of which it is, or so much later than the last before it.
+fn day_of(nights: &[MadeNight], taken_unix_ns: u64) -> Option<u64> {
+    let night = nights.iter().rfind(|n| n.taken_unix_ns <= taken_unix_ns)?;
+    if night.taken_unix_ns == taken_unix_ns {
+        return Some(night.day);
+    }
+    Some(night.day + u64::from(days_between(night.taken_unix_ns, taken_unix_ns)))
 }

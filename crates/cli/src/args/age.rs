@@ -61,7 +61,7 @@ pub struct AgeGenerateArgs {
     /// Where random choices start
     #[arg(long, value_name = "N", default_value_t = 42)]
     pub seed: u64,
-    /// Simulated days [default: the source's]
+    /// Simulated days; of snapshots and a history at most theirs [default: the source's]
     #[arg(long, value_name = "N")]
     pub days: Option<u32>,
     /// Size of the file system to be aged (502M, 2G) [default: the source's]
@@ -70,7 +70,7 @@ pub struct AgeGenerateArgs {
     /// Reach this utilisation and hold it at every day's end (0.8 or 80%) [default: the source's course]
     #[arg(long, value_name = "F", value_parser = share)]
     pub fill: Option<f64>,
-    /// So many times the source's activity [default: 1]
+    /// So many times the source's activity; with snapshots the short-lived files [default: 1]
     #[arg(long, value_name = "S")]
     pub scale: Option<f64>,
     /// When files went that one snapshot has and the next has not [default: learnt where the snapshots

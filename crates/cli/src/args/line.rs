@@ -9,11 +9,29 @@ use clap::{ArgMatches, Command, Error};
 /// What was typed, parsed: clap's doing, which also takes `help --help` and names what is not UTF-8.
 pub fn matches(mut command: Command, line: Vec<OsString>) -> Result<ArgMatches, Error> {
     let line = asked_once(&command, line);
-    let parsed = command.try_get_matches_from_mut(&line);
+    let mut parsed = command.try_get_matches_from_mut(&line);
+    if parsed.as_ref().is_err_and(is_short)
+        && let Some(all) = all_ops(&line)
+        && let Ok(whole) = command.try_get_matches_from_mut(all)
+    {
+        parsed = Ok(whole);
+    }
     parsed.map_err(|error| match error.kind() {
         ErrorKind::InvalidUtf8 => named(&error, &mut command, &line),
         _ => error,
     })
+}
+
+fn is_short(error: &Error) -> bool {
+    error.kind() == ErrorKind::MissingRequiredArgument
+}
+
+/// With all operations asked for where `--ops` has taken what follows it for their range, which may be the file.
+fn all_ops(line: &[OsString]) -> Option<Vec<OsString>> {
+    let mut line = line.to_vec();
+    let option = line.iter_mut().find(|word| *word == "--ops")?;
+    option.push("=..");
+    Some(line)
 }
 
 /// Drops `--help` behind the verb `help`, for which clap looks for a verb of that name: both ask for the same page.
@@ -93,6 +111,25 @@ mod tests {
         // Words of a command are its own.
         let line: [&[u8]; 4] = [b"trace", b"help", b"--help", b"--nosuch"];
         assert_eq!(error(&line).kind(), ErrorKind::UnknownArgument);
+    }
+
+    #[test]
+    fn a_file_behind_ops_is_no_range() {
+        let of = |words: &[&str]| {
+            let line = ["fsage", "show"].iter().chain(words);
+            let found = matches(command_of(80), line.map(OsString::from).collect()).unwrap();
+            let (_, show) = found.subcommand().unwrap();
+            let ops = show.get_one::<String>("ops").cloned().unwrap();
+            let file = show.get_one::<std::path::PathBuf>("file").cloned();
+            (ops, file.unwrap().display().to_string())
+        };
+        let all = ("..".to_owned(), "t.fst".to_owned());
+        assert_eq!(of(&["--ops", "t.fst"]), all);
+        assert_eq!(of(&["--json", "--ops", "t.fst"]), all);
+        assert_eq!(of(&["t.fst", "--ops"]), all);
+        let some = ("3..9".to_owned(), "t.fst".to_owned());
+        assert_eq!(of(&["--ops", "3..9", "t.fst"]), some);
+        assert_eq!(of(&["t.fst", "--ops", "3..9"]), some);
     }
 
     #[test]

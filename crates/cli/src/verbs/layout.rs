@@ -122,7 +122,12 @@ fn place(target: &str) -> Result<Place> {
         }
         Ok(about) if about.is_file() => fsage_format::sniff(path),
         Ok(about) if about.is_dir() => return Ok(Place::Tree(path.to_owned())),
-        _ => return Ok(Place::Target(target::parse(target)?)),
+        Ok(_) => {
+            let why =
+                format!("{target} is neither a directory nor a file, whose blocks lie somewhere");
+            return Err(UsageError(why).into());
+        }
+        Err(_) => return Ok(Place::Target(target::parse(target)?)),
     };
     let named = path.extension().is_some_and(|e| e == "fss");
     match found {

@@ -39,10 +39,31 @@ use fsage_report::units;
 
 use crate::args::{AllowArgs, Verb};
 use crate::exit::{Exit, Interrupted, UsageError};
-use crate::ui;
+use crate::{stack, ui};
 
 /// Carries out a verb.
 pub fn run(verb: Verb) -> anyhow::Result<Exit> {
+    if only_computes(&verb) {
+        return stack::with_enough(move || carry_out(verb))?;
+    }
+    carry_out(verb)
+}
+
+/// Others may enter a mount namespace, which in /proc/self is that of the first thread.
+fn only_computes(verb: &Verb) -> bool {
+    matches!(
+        verb,
+        Verb::Predict(_)
+            | Verb::Show(_)
+            | Verb::Import(_)
+            | Verb::Export(_)
+            | Verb::Anonymize(_)
+            | Verb::Compare(_)
+            | Verb::Check(_)
+    )
+}
+
+fn carry_out(verb: Verb) -> anyhow::Result<Exit> {
     match verb {
         Verb::Trace(args) => trace::run(args),
         Verb::Import(args) => import::run(&args),

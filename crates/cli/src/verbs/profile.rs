@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use fsage_core::metric::{Family, GAPS_US};
 use fsage_core::{ColdMethod, ColdPolicy, TargetSpec};
-use fsage_experiment::one_cpu;
+use fsage_experiment::one_cpu::{self, OneCpu};
 use fsage_experiment::profiling::profile_target;
 use fsage_experiment::target;
 use fsage_format::profile::{Absent, SystemProfile};
@@ -60,7 +60,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         fsage_host::isolate()?;
     }
     let stop = signals::install()?;
-    let one_cpu = one_cpu::one_cpu(args.one_cpu);
+    let one_cpu = one_cpu_of(args);
     let _resident = memory(&*spec, args.max_time);
     super::prepare([&spec], &stop)?;
     let open = spec.open()?;
@@ -292,4 +292,16 @@ fn cold(arg: ColdArg) -> ColdPolicy {
         ColdArg::Drop => ColdPolicy::Only(ColdMethod::Drop),
         ColdArg::Evict => ColdPolicy::Only(ColdMethod::Evict),
     }
+}
+
+/// The CPU that is kept for what is measured; what cannot be kept beside another fsage is said.
+fn one_cpu_of(args: &ProfileArgs) -> Option<OneCpu> {
+    let kept = one_cpu::one_cpu(args.one_cpu);
+    if let Some(kept) = kept.as_ref().filter(|kept| kept.is_beside_another()) {
+        let how = kept.describe();
+        ui::line(&format!(
+            "{how}: fsyncs do not compare with others of --one-cpu"
+        ));
+    }
+    kept
 }

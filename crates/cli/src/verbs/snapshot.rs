@@ -13,13 +13,20 @@ use crate::exit::Exit;
 use crate::made::{Made, may_replace};
 use crate::{out, ui};
 
+/// So many of those that cannot be read are named.
+const ERRORS_SAID: usize = 20;
+
 pub fn run(args: &SnapshotArgs) -> Result<Exit> {
     let stop = signals::install()?;
     let output = out::file(&args.output, args.json, &stop)?;
     may_replace(&output, Made::Own)?;
     let (summary, kept) = write_snapshot(&args.dir, &output, args.previous.as_deref(), &stop)?;
-    for (path, errno) in &summary.errors {
+    for (path, errno) in summary.errors.iter().take(ERRORS_SAID) {
         ui::line(&format!("not read: {}: {errno}", path.display()));
+    }
+    let more = summary.errors.len().saturating_sub(ERRORS_SAID);
+    if more > 0 {
+        ui::line(&format!("and {} more", units::count(more as u64)));
     }
     ui::note(&format!(
         "{}: {}, {}, {}, {}, {}{} in {}",

@@ -14,7 +14,7 @@ use fsage_host::signals;
 use fsage_report::units;
 
 use crate::args::{MethodArg, TraceArgs};
-use crate::exit::Exit;
+use crate::exit::{Exit, UsageError};
 use crate::files::writable;
 use crate::made::Made;
 use crate::{out, ui};
@@ -23,6 +23,11 @@ use crate::{out, ui};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub fn run(mut args: TraceArgs) -> Result<Exit> {
+    if args.command.first().is_some_and(|word| word.is_empty()) {
+        return Err(
+            UsageError("'' is no command: expected a program's name behind --".into()).into(),
+        );
+    }
     let stop = signals::install()?;
     let asked = std::mem::take(&mut args.output);
     let to_stdout = asked == Path::new("-");
@@ -293,8 +298,13 @@ fn numbers(pids: &[Pid]) -> String {
 fn absolute(dirs: &[PathBuf]) -> Result<Vec<PathBuf>> {
     dirs.iter()
         .map(|dir| {
-            dir.canonicalize()
-                .with_context(|| format!("find --under directory {}", dir.display()))
+            let real = dir.canonicalize();
+            let real = real.with_context(|| format!("find --under directory {}", dir.display()))?;
+            if !real.is_dir() {
+                let why = format!("--under {}: expected a directory", dir.display());
+                return Err(UsageError(why).into());
+            }
+            Ok(real)
         })
         .collect()
 }

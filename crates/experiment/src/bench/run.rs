@@ -11,7 +11,7 @@ use fsage_format::result::environment::MachineRecord;
 use fsage_format::result::experiment::{
     EXPERIMENT_FILE, Experiment, FailedRun, StepTime, StopReason,
 };
-use fsage_format::{FileKind, FormatError, sniff};
+use fsage_format::{FileKind, FormatError};
 use fsage_host::{MonotonicClock, environment, machine};
 
 use super::BenchError;
@@ -55,8 +55,7 @@ pub fn run(
     check_workloads(plan)?;
     let dir = order.dir;
     let results = Results::open(dir, KIND)?;
-    let result_file = dir.join(EXPERIMENT_FILE);
-    replaceable(&result_file)?;
+    let result_file = results.result(EXPERIMENT_FILE, FileKind::Experiment)?;
     let mut kept = if order.resume {
         found(dir)?
     } else {
@@ -102,24 +101,6 @@ pub fn run(
         .map_err(|e| BenchError::Plan(format!("write the result as JSON: {e}")))?;
     write_whole(&result_file, &text)?;
     Ok(result)
-}
-
-/// Fails if what stands where the result will be is no result: it would be lost.
-fn replaceable(file: &Path) -> Result<(), FormatError> {
-    if file.symlink_metadata().is_err() {
-        return Ok(());
-    }
-    let found = match sniff(file) {
-        Ok(FileKind::Experiment) => return Ok(()),
-        Ok(_) => "another result or input of fsage".to_owned(),
-        Err(FormatError::WrongKind { found, .. }) => found,
-        Err(other) => return Err(other),
-    };
-    let why = format!(
-        "it is {found} and would be written over, expected a result of `fsage bench` or no file of that name in {}",
-        file.parent().unwrap_or(file).display()
-    );
-    Err(FormatError::unwritable(file, why))
 }
 
 /// What cannot be built is known before anything is made.

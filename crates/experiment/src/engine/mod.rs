@@ -34,7 +34,7 @@ pub struct Progress {
     pub expected: u64,
     /// What is done now.
     pub what: String,
-    /// How long the rest takes, seconds; `None` before the first step has ended.
+    /// How long the rest takes, seconds; `None` until steps of its sorts have ended.
     pub eta_s: Option<f64>,
 }
 
@@ -162,17 +162,24 @@ pub(crate) fn carry_out<V: Verb>(
         }
         let what = verb.describe(at);
         let done = all.iter().map(|s| u64::from(s.attempts)).sum();
-        let eta_s = pace.remaining_s(&all);
+        let rest = pace.remaining(&all, at);
+        let began_ns = MonotonicClock.now_ns();
+        let eta_s = || {
+            let spent_ns = MonotonicClock.now_ns().saturating_sub(began_ns);
+            let s = rest?.after_s(spent_ns as f64 / 1e9);
+            Some(left_ns.map_or(s, |left| s.min(left.saturating_sub(spent_ns) as f64 / 1e9)))
+        };
         let mut now = Progress {
             done,
             expected: done + all.iter().map(|s| u64::from(s.wanted)).sum::<u64>(),
             what: what.clone(),
-            eta_s: eta_s.map(|s| left_ns.map_or(s, |left| s.min(left as f64 / 1e9))),
+            eta_s: eta_s(),
         };
         progress(&now);
         let with = With {
             detail: &mut |text| {
                 now.what = format!("{what}: {text}");
+                now.eta_s = eta_s();
                 progress(&now);
             },
             one_cpu: one_cpu.as_ref(),
@@ -181,7 +188,6 @@ pub(crate) fn carry_out<V: Verb>(
         if how.resident {
             keep_at_hand(&mut resident);
         }
-        let began_ns = MonotonicClock.now_ns();
         let made = verb.make(at, with);
         // What fails while fsage stops, fails because of it.
         if stopped() {

@@ -23,24 +23,53 @@ impl Pace {
         }
     }
 
-    /// How long everything that is wanted takes, seconds; `None` before the first step.
-    pub fn remaining_s(&self, all: &[Series]) -> Option<f64> {
-        let wanted = all.iter().enumerate().filter(|(_, s)| s.wanted > 0);
-        let each = wanted.map(|(at, s)| Some(self.expected_ns(at, all)? * f64::from(s.wanted)));
-        each.sum::<Option<f64>>().map(|ns| ns / 1e9)
+    /// How long everything that is wanted takes from the beginning of a step of `next` on, seconds. `None` while a sort of
+    /// them has never been made, or for most of them only what is loosely like them: workloads differ by orders of
+    /// magnitude, and a profile is none.
+    pub fn remaining(&self, all: &[Series], next: usize) -> Option<Rest> {
+        let (mut rest_ns, mut next_ns, mut wanted, mut known) = (0.0, 0.0, 0, 0);
+        for (at, series) in all.iter().enumerate().filter(|(_, s)| s.wanted > 0) {
+            let (each_ns, is_known) = self.expected_ns(at, all)?;
+            rest_ns += each_ns * f64::from(series.wanted);
+            wanted += series.wanted;
+            known += if is_known { series.wanted } else { 0 };
+            if at == next {
+                next_ns = each_ns;
+            }
+        }
+        (known * 2 >= wanted).then_some(Rest {
+            others_s: (rest_ns - next_ns) / 1e9,
+            next_s: next_ns / 1e9,
+        })
     }
 
-    /// The mean of the series itself, else of those most like it, else of all.
-    fn expected_ns(&self, at: usize, all: &[Series]) -> Option<f64> {
+    /// The mean of the series itself, else of those most like it; and whether these are as like as any.
+    fn expected_ns(&self, at: usize, all: &[Series]) -> Option<(f64, bool)> {
         let mean = |counts: &dyn Fn(usize) -> bool| {
             let of = self.0.iter().enumerate().filter(|(i, _)| counts(*i));
             let (count, ns) = of.fold((0.0, 0.0), |sum, (_, of)| (sum.0 + of.0, sum.1 + of.1));
             (count > 0.0).then(|| ns / count)
         };
         let alike = |like: &String| mean(&|i| all.get(i).is_some_and(|s| s.like.contains(like)));
-        mean(&|i| i == at)
-            .or_else(|| all.get(at)?.like.iter().find_map(alike))
-            .or_else(|| mean(&|_| true))
+        let own = mean(&|i| i == at).map(|ns| (ns, true));
+        own.or_else(|| {
+            let mut like = all.get(at)?.like.iter().enumerate();
+            like.find_map(|(loose, like)| Some((alike(like)?, loose == 0)))
+        })
+    }
+}
+
+/// How long the rest takes, of which the next step is one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Rest {
+    others_s: f64,
+    next_s: f64,
+}
+
+impl Rest {
+    /// So long after the step began: one that takes longer than others did is taken to end now.
+    pub fn after_s(&self, spent_s: f64) -> f64 {
+        self.others_s + (self.next_s - spent_s).max(0.0)
     }
 }
 
@@ -66,22 +95,31 @@ mod tests {
             series(0, &["v", "run"]),
         ];
         let mut pace = Pace::new(&all);
-        assert_eq!(pace.remaining_s(&all), None);
-        assert_eq!(pace.remaining_s(&[]), Some(0.0));
+        let left = |pace: &Pace, all: &[Series]| pace.remaining(all, 1).map(|r| r.after_s(0.0));
+        assert_eq!(left(&pace, &all), None);
+        assert_eq!(left(&pace, &[]), Some(0.0));
         pace.add(0, 60_000_000_000);
-        assert_eq!(pace.remaining_s(&all), Some(60.0), "anything");
+        assert_eq!(left(&pace, &all), None, "a profile is no run");
         pace.add(1, 2_000_000_000);
         pace.add(2, 10_000_000_000);
-        assert_eq!(pace.remaining_s(&all), Some(2.0), "its own");
+        assert_eq!(left(&pace, &all), Some(2.0), "its own");
         (all[1].wanted, all[3].wanted) = (0, 1);
-        assert_eq!(pace.remaining_s(&all), Some(6.0), "the same workload");
+        assert_eq!(left(&pace, &all), Some(6.0), "the same workload");
         (all[3].wanted, all[4].wanted, all[2].wanted) = (0, 1, 1);
-        assert_eq!(pace.remaining_s(&all), Some(16.0), "any run");
+        assert_eq!(left(&pace, &all), Some(16.0), "any run");
+        all[4].wanted = 2;
+        assert_eq!(left(&pace, &all), None, "most are only runs");
         let all = [Series {
             attempts: 4,
             took_ns: 8_000_000_000,
             ..series(3, &[])
         }];
-        assert_eq!(Pace::new(&all).remaining_s(&all), Some(6.0));
+        let rest = Pace::new(&all).remaining(&all, 0).unwrap();
+        let told = [0.0, 1.5, 2.0, 60.0].map(|spent_s| Some(rest.after_s(spent_s)));
+        assert_eq!(
+            told,
+            [6.0, 4.5, 4.0, 4.0].map(Some),
+            "it goes on within a step"
+        );
     }
 }

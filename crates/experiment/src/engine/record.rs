@@ -4,11 +4,12 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use fsage_format::FormatError;
 use fsage_format::record::{
     RECORD_FORMAT, RECORD_VERSION, RecordHead, RecordWriter, holds_records, parse_records,
     read_records, write_whole,
 };
+use fsage_format::whole::{self, HeldDir, settle};
+use fsage_format::{FileKind, FormatError, sniff};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -25,17 +26,43 @@ pub(crate) struct Results<'a> {
     dir: &'a Path,
     kind: &'static str,
     _lock: File,
+    _held: HeldDir,
 }
 
 impl<'a> Results<'a> {
     /// Makes the directory where it is not there. Fails if another fsage works in it.
     pub fn open(dir: &'a Path, kind: &'static str) -> Result<Self, FormatError> {
         std::fs::create_dir_all(dir).map_err(|e| FormatError::io("make directory", dir, e))?;
+        let lock = claim(dir)?;
+        let held = whole::hold(dir).map_err(|e| FormatError::io("open", dir, e))?;
         Ok(Self {
             dir,
             kind,
-            _lock: claim(dir)?,
+            _lock: lock,
+            _held: held,
         })
+    }
+
+    /// Where the result will be. Fails if what stands there is none of that kind: it would be lost, as would what
+    /// comes there meanwhile.
+    pub fn result(&self, name: &str, kind: FileKind) -> Result<PathBuf, FormatError> {
+        let file = self.dir.join(name);
+        settle(&file).map_err(|e| FormatError::io("write", &file, e))?;
+        if file.symlink_metadata().is_err() {
+            return Ok(file);
+        }
+        let found = match sniff(&file) {
+            Ok(found) if found == kind => return Ok(file),
+            Ok(_) => "another result or input of fsage".to_owned(),
+            Err(FormatError::WrongKind { found, .. }) => found,
+            Err(other) => return Err(other),
+        };
+        let why = format!(
+            "it is {found} and would be written over, expected a result of `fsage {}` or no file of that name in {}",
+            self.kind,
+            self.dir.display()
+        );
+        Err(FormatError::unwritable(&file, why))
     }
 
     /// The record, to append to.

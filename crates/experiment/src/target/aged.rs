@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use fsage_core::target::Preparing;
 use fsage_core::{Registry, Scheme, Target, TargetError, TargetSpec};
+use fsage_format::image::is_image;
 use fsage_format::trace::TraceReader;
+use fsage_format::whole::settle;
 use fsage_host::scratch::{Image, ScratchSpec, about_image};
 use fsage_host::{HostError, signals};
 use rustix::fs::{FlockOperation, flock};
@@ -93,7 +95,12 @@ impl Scheme for AgedScheme {
             return Err(refused(why.into()));
         }
         // What the file does not decide can be read without it.
-        let known: ScratchSpec = format!("ext4{}", without_mount(more)).parse()?;
+        let known: Result<ScratchSpec, HostError> = format!("ext4{}", without_mount(more)).parse();
+        let known = known.map_err(|error| match error {
+            // Of the type nothing was written.
+            HostError::Spec { problem, .. } => refused(problem),
+            other => other.into(),
+        })?;
         Ok(Arc::new(Spec {
             file: whole(path),
             made: Made::Image {
@@ -279,6 +286,7 @@ impl Spec {
         if is_there() {
             return Ok(image);
         }
+        spare(&image)?;
         let target = on.to_string();
         let request = AgingRequest {
             workload: self.file.clone(),
@@ -296,6 +304,22 @@ impl Spec {
         }
         Ok(image)
     }
+}
+
+/// Fails if what stands where an image is to be kept is no image, and so somebody's; spares what comes there meanwhile.
+fn spare(image: &Path) -> Result<(), TargetError> {
+    settle(image).map_err(|e| HostError::at("write", image, e))?;
+    let Ok(about) = image.symlink_metadata() else {
+        return Ok(());
+    };
+    let is_own = |file: std::fs::File| is_image(&file);
+    if about.is_file() && (about.len() == 0 || std::fs::File::open(image).is_ok_and(is_own)) {
+        return Ok(());
+    }
+    Err(TargetError::refused(
+        format!("keep the aged file system as {}", image.display()),
+        "what stands there is no image, which fsage does not replace: remove it first",
+    ))
 }
 
 /// The directory of kept images of workloads, how many there are and their bytes; `None` without any.

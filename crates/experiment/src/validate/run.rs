@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::{Clock, ColdPolicy};
-use fsage_format::FormatError;
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::validation::{VALIDATION_FILE, Validation};
+use fsage_format::{FileKind, FormatError};
 use fsage_host::{MonotonicClock, machine};
 use fsage_profile::ProfileRequest;
 
@@ -37,6 +37,7 @@ pub fn run(
 ) -> Result<Validation, ValidateError> {
     plan.check()?;
     let results = Results::open(&plan.dir, KIND)?;
+    let result_file = results.result(VALIDATION_FILE, FileKind::Validation)?;
     let (started_unix_ns, start_ns) = (machine::unix_time_ns(), MonotonicClock.now_ns());
     let mut making = Validating {
         plan,
@@ -71,7 +72,7 @@ pub fn run(
         MonotonicClock.now_ns().saturating_sub(start_ns)
     };
     if !validation.interrupted {
-        save(&validation, &plan.dir.join(VALIDATION_FILE))?;
+        save(&validation, &result_file)?;
         if plan.keep_traces == KeepTraces::None {
             remove_traces(plan)?;
         }

@@ -45,7 +45,7 @@ pub struct Aged {
     pub workload_sha256: String,
     /// What made the workload, as it says itself; null where it does not.
     pub made: serde_json::Value,
-    /// Days that were applied.
+    /// Simulated days that were applied, also those without operations.
     pub days: u64,
     /// Operations that were applied.
     pub operations: u64,

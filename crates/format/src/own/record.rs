@@ -5,8 +5,9 @@
 //! stable storage when [`RecordWriter::append`] returns. A last line that was cut off is left out
 //! and said.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -85,8 +86,12 @@ impl RecordWriter {
                 version: RECORD_VERSION,
                 kind: kind.to_owned(),
             };
-            writer.append(&head)?;
-            return Ok(writer);
+            let begun = writer.append(&head);
+            if begun.is_err() && first.is_empty() {
+                // As on a full disk; an empty file that stood there goes too.
+                drop(std::fs::remove_file(path));
+            }
+            return begun.map(|()| writer);
         }
         let found = parse_head(path, &first)?;
         if found.kind != kind {
@@ -107,7 +112,8 @@ impl RecordWriter {
         Ok(())
     }
 
-    /// Appends one record; it is on stable storage when this returns. Refuses one that could not be read.
+    /// Appends one record; it is on stable storage when this returns. Refuses one that could not be read, and to go on
+    /// where the file was moved.
     pub fn append<T: Serialize>(&mut self, record: &T) -> Result<(), FormatError> {
         let mut line = serde_json::to_vec(record)
             .map_err(|e| FormatError::unwritable(&self.path, e.to_string()))?;
@@ -121,7 +127,24 @@ impl RecordWriter {
         self.file
             .write_all(&line)
             .and_then(|()| self.file.sync_data())
-            .map_err(|e| FormatError::io("write", &self.path, e))
+            .map_err(|e| FormatError::io("write", &self.path, e))?;
+        self.is_there()
+    }
+
+    /// Fails if the path leads to another file by now: what follows would lie apart from it.
+    fn is_there(&self) -> Result<(), FormatError> {
+        let own = self.file.metadata();
+        let own = own.map_err(|e| FormatError::io("look at", &self.path, e))?;
+        let named = std::fs::metadata(&self.path).ok();
+        let id = |about: &Metadata| (about.dev(), about.ino());
+        if named.as_ref().map(id) == Some(id(&own)) {
+            return Ok(());
+        }
+        Err(FormatError::unwritable(
+            &self.path,
+            "it was moved away or removed meanwhile; what was recorded is where it is now, and can be gone on with from \
+             there",
+        ))
     }
 }
 

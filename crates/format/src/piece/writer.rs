@@ -19,6 +19,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::error::FormatError;
+use crate::whole::place::Place;
 use crate::whole::{ReaderGone, Whole, is_stdout, sync, sync_name};
 
 /// Where the bytes go.
@@ -190,20 +191,15 @@ pub(crate) struct PieceWriter {
 }
 
 /// Empties a file and keeps others of fsage's from doing the same until it is closed.
-fn claimed(path: &Path) -> std::io::Result<File> {
-    let mut options = File::options();
-    let file = options
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)?;
+fn claimed(place: &Place) -> std::io::Result<File> {
+    let file = place.open(true)?;
     if file.metadata()?.is_file() {
         // On file systems without locks nobody is kept away.
         if let Err(Errno::WOULDBLOCK) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
             return Err(std::io::Error::other("another process is writing it"));
         }
-        file.set_len(0)?;
     }
+    place.empty(&file)?;
     Ok(file)
 }
 
@@ -219,17 +215,38 @@ impl PieceWriter {
         entries: &[(&str, String)],
     ) -> Result<Self, FormatError> {
         // Others may write to stdout too.
-        let file = if whole || is_stdout(path) {
-            Whole::create(path).map(Target::Whole)
-        } else {
-            claimed(path).map(Target::InPlace)
-        };
-        let inner = Summed {
-            file: file.map_err(|e| FormatError::io("create", path, e))?,
+        let failed = |e| FormatError::io("create", path, e);
+        let summed = |file| Summed {
+            file,
             sum: Checksum::new(),
             bytes: 0,
             footer: None,
         };
+        // Others may write to stdout too.
+        if whole || is_stdout(path) {
+            let file = Whole::create(path).map_err(failed)?;
+            let inner = summed(Target::Whole(file));
+            return Self::begun(path, inner, format, (schema, properties), entries);
+        }
+        let place = Place::of(path).map_err(failed)?;
+        let file = claimed(&place).map_err(failed)?;
+        let own = file.try_clone().map_err(failed)?;
+        let inner = summed(Target::InPlace(file));
+        let begun = Self::begun(path, inner, format, (schema, properties), entries);
+        if begun.is_err() {
+            // As on a full disk.
+            place.remove(&own);
+        }
+        begun
+    }
+
+    fn begun(
+        path: &Path,
+        inner: Summed,
+        format: Format,
+        (schema, properties): (Type, WriterProperties),
+        entries: &[(&str, String)],
+    ) -> Result<Self, FormatError> {
         let mut all = vec![
             KeyValue::new(ENTRY_FORMAT.to_owned(), format.name.to_owned()),
             KeyValue::new(ENTRY_VERSION.to_owned(), format.version.to_string()),

@@ -37,7 +37,7 @@ pub struct AgedRun {
     pub seed: u64,
     /// What was done in all.
     pub tally: AgedTally,
-    /// Each day that had operations.
+    /// Each day that had operations; [simulated](AgedRun::simulated_days) are also those without.
     pub days: Vec<AgedDay>,
     /// The layout score at the end of the last day; null where it was not taken.
     pub layout_score: Option<f64>,
@@ -53,6 +53,21 @@ pub struct AgedRun {
     pub kept: Option<String>,
     /// Whether it was stopped before the workload ended.
     pub interrupted: bool,
+}
+
+impl AgedRun {
+    /// How many days have gone by for the target.
+    pub fn simulated_days(&self) -> u64 {
+        simulated_days(&self.days, &self.made, !self.interrupted)
+    }
+}
+
+/// The days up to the last that had operations, or all of a workload that was carried out to its end, as what made it
+/// says.
+pub fn simulated_days(days: &[AgedDay], made: &serde_json::Value, whole: bool) -> u64 {
+    let worked = days.last().map_or(0, |day| day.day.saturating_add(1));
+    let made = made.get("days").and_then(serde_json::Value::as_u64);
+    worked.max(made.filter(|_| whole).unwrap_or(0))
 }
 
 /// What was done of a workload.
@@ -95,7 +110,8 @@ pub struct AgedDay {
     pub total_bytes: u64,
     /// Of that available, bytes.
     pub available_bytes: u64,
-    /// The share that is not available, from 0 to 1; what is reserved for root counts as used.
+    /// The share in use, from 0 to 1; what is kept for root is not available and not in use (in results of earlier
+    /// releases it counts).
     pub utilisation: f64,
     /// Inodes in use; 0 where the file system does not count them.
     pub files: u64,
@@ -126,4 +142,23 @@ pub struct AgeKept {
 
 document! {
     AgeKept, "fsage age keep", 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_without_operations_go_by_too() {
+        let day = |day| AgedDay {
+            day,
+            ..AgedDay::default()
+        };
+        let made = serde_json::json!({ "days": 14 });
+        let days = [day(0), day(3), day(9)];
+        assert_eq!(simulated_days(&days, &made, true), 14);
+        assert_eq!(simulated_days(&days, &made, false), 10, "up to there");
+        assert_eq!(simulated_days(&days, &serde_json::Value::Null, true), 10);
+        assert_eq!(simulated_days(&[], &made, false), 0);
+    }
 }

@@ -71,6 +71,18 @@ pub struct Made {
     pub utilisation: Vec<f64>,
     /// What the source holds and the workload does not, by name.
     pub left_out: BTreeMap<String, u64>,
+    /// The snapshots that it was made from; absent for other sources, and where an older release made it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nights: Vec<MadeNight>,
+}
+
+/// A snapshot and the day that ends with it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MadeNight {
+    /// The simulated day, from 0: the first snapshot's is the day on which its files are made.
+    pub day: u64,
+    /// When the snapshot was taken, nanoseconds since 1970.
+    pub taken_unix_ns: u64,
 }
 
 /// What `fsage age generate --json` prints.

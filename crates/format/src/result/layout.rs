@@ -175,6 +175,9 @@ pub struct Layout {
     pub block_bytes: u64,
     /// When the snapshot was taken, or this was, nanoseconds since the epoch; 0 where nobody knows.
     pub taken_unix_ns: u64,
+    /// Of an aging workload the simulated day at whose end it is; absent for what is no part of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub day: Option<u64>,
     /// Of all files together; absent where no block counts.
     pub score: Option<Score>,
     /// Regular files.

@@ -293,6 +293,9 @@ pub struct FamilyShare {
     pub share: f64,
 }
 
+/// With more of its time on metrics that the profile marks as disturbed a system has no place that is known.
+pub const MARKED_MOST: f64 = 0.5;
+
 /// What saves less than this share of the time is not said to help.
 pub const HELP_SAID: f64 = 0.01;
 
@@ -363,7 +366,7 @@ pub struct ChangedKind {
 /// A system's place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ranked {
-    /// 1 is the fastest.
+    /// 1 is the fastest; not known where it is `disturbed`.
     pub place: u32,
     /// The system.
     pub name: String,
@@ -374,6 +377,10 @@ pub struct Ranked {
     pub latency_total_ns: f64,
     /// Its elapsed time over that of the fastest.
     pub ratio: f64,
+    /// Whether more than [`MARKED_MOST`] of its time stands on metrics that were disturbed when they were measured: its
+    /// place is then not known.
+    #[serde(default)]
+    pub disturbed: bool,
 }
 
 /// How sure an order is.

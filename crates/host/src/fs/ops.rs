@@ -451,6 +451,7 @@ impl FileSystem for HostFs {
             block_bytes: u32::try_from(s.f_bsize).unwrap_or(0),
             fragment_bytes: u32::try_from(unit).unwrap_or(0),
             total_bytes: s.f_blocks.saturating_mul(unit),
+            free_bytes: s.f_bfree.saturating_mul(unit),
             available_bytes: s.f_bavail.saturating_mul(unit),
             files: s.f_files,
             free_files: s.f_ffree,

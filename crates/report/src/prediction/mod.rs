@@ -9,7 +9,7 @@ mod tests;
 use details::details;
 
 use fsage_format::result::prediction::{
-    FamilyShare, HELP_SAID, Help, Prediction, Ranked, TargetPrediction,
+    FamilyShare, HELP_SAID, Help, MARKED_MOST, Prediction, Ranked, TargetPrediction,
 };
 
 use crate::page::Page;
@@ -23,8 +23,6 @@ const KINDS_SHOWN: usize = 5;
 /// Shares of a total on marked metrics, and on where files lie, from which on it is said.
 const MARKED_SAID: f64 = 0.05;
 const UNPLACED_SAID: f64 = 0.2;
-/// From this share on no order is told.
-const MARKED_MOST: f64 = 0.5;
 /// Changes that are told to help, and the least share that they save.
 const HELPS_SHOWN: usize = 2;
 /// Longer times are no longer told apart: 31 years, 277,778 hours.

@@ -152,6 +152,7 @@ fn prediction(targets: Vec<TargetPrediction>, p: f64) -> Prediction {
             elapsed_ns: elapsed(t),
             latency_total_ns: t.latency_total_ns.unwrap(),
             ratio: elapsed(t) / elapsed(whole[0]),
+            disturbed: false,
         })
         .collect();
     let mut pairs = Vec::new();
