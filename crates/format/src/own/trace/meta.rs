@@ -78,6 +78,17 @@ pub struct TraceEnd {
     pub stopped: Option<String>,
     /// The programs that processes ran, by their number, also where `under` left their calls out.
     pub programs: BTreeMap<u32, String>,
+    /// Of a workload that fsage ran or wrote: how many of the first operations set it up, and are not it.
+    #[serde(skip_serializing_if = "is_none")]
+    pub setup_operations: u64,
+    /// How many of the last ones take down what the others made.
+    #[serde(skip_serializing_if = "is_none")]
+    pub teardown_operations: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 impl TraceEnd {
