@@ -90,6 +90,7 @@ pub fn write(path: &Path, request: &RunRequest, stop: &AtomicBool) -> Result<Gen
             writer.push(op, source.paths())?;
         }
         match source.role() {
+            _ if !request.spec.is_model() => {}
             Role::Setup => setup_operations += batch.len() as u64,
             Role::Run => {}
             Role::Teardown => teardown_operations += batch.len() as u64,

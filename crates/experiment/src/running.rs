@@ -161,6 +161,8 @@ pub fn run_workload(
         _ => Some("failed"),
     };
     // That it could not be written explains why the run ended.
+    let around = Some(around).filter(|_| request.spec.is_model());
+    let around = around.unwrap_or_default();
     let sealed = traced.map(|traced| traced.finish_around(why, around));
     let sealed = sealed.transpose()?;
     broke?;

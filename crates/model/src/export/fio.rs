@@ -22,8 +22,9 @@ const REQUESTS: u64 = 64;
 /// How far the share of the reads, which is told in hundredths, may take either way's number from its own.
 const MIXED: f64 = 0.02;
 
-/// One in so many requests, which are more than this share of the bytes.
+/// One in so many requests, so many times as large as one is on average, which are more than this share of the bytes.
 const FEW_CALLS: u64 = 20;
+const FEW_LARGER: u64 = 8;
 const FEW_BYTES: f64 = 0.02;
 
 /// What a part does that fio can do.
@@ -157,9 +158,10 @@ impl Moves {
     /// Takes those out that are so few and so large that it hangs on chance how many bytes come of them where sizes are drawn.
     fn take_few(&mut self) -> Vec<(u64, u64)> {
         let most = (self.bytes as f64 * FEW_BYTES) as u64;
+        let large = (self.bytes / self.calls.max(1)).saturating_mul(FEW_LARGER);
         let is_few = |(size, n): &(&u64, &u64)| {
             let bytes = size.saturating_mul(**n);
-            **n <= self.calls / FEW_CALLS && bytes > most
+            **n <= self.calls / FEW_CALLS && bytes > most && **size > large
         };
         let few = self.sizes.iter().filter(is_few);
         let few: Vec<(u64, u64)> = few.map(|(size, n)| (*size, *n)).collect();

@@ -78,10 +78,10 @@ pub struct TraceEnd {
     pub stopped: Option<String>,
     /// The programs that processes ran, by their number, also where `under` left their calls out.
     pub programs: BTreeMap<u32, String>,
-    /// Of a workload that fsage ran or wrote: how many of the first operations set it up, and are not it.
+    /// Of a model's run: how many of the first operations make what was there before its trace, and are none of that.
     #[serde(skip_serializing_if = "is_none")]
     pub setup_operations: u64,
-    /// How many of the last ones take down what the others made.
+    /// How many of the last ones remove what the others made.
     #[serde(skip_serializing_if = "is_none")]
     pub teardown_operations: u64,
 }
