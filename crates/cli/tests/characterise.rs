@@ -381,7 +381,8 @@ fn fio_reads_and_writes_as_much_as_the_trace() {
         };
         let trace = fit[key]["trace_bytes"].as_u64().unwrap();
         let moved = all("io_bytes");
-        assert!(near(moved, trace, 0.05), "{way}: {moved} of {trace}");
+        // Which size is next is drawn.
+        assert!(near(moved, trace, 0.12), "{way}: {moved} of {trace}");
         // Reads that find the end are none of fio's.
         let lost = export
             .stderr

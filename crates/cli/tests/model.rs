@@ -415,7 +415,7 @@ fn what_a_target_has_no_call_for_is_done_otherwise_or_told() {
         text.contains("a run does as others: msync 2 as fdatasync"),
         "{text}"
     );
-    assert!(text.contains("setxattr 1"), "{text}");
+    assert!(text.contains("setxattr 2"), "{text}");
     let ran = run(dir, ["run", "model:m.fsm", "mem:fast", "--json"])
         .exits(0)
         .json();
@@ -487,7 +487,7 @@ fn values_of_an_fsm_that_cannot_be_are_refused_with_their_line() {
         (
             last("at_once = "),
             "at_once = 9000",
-            "expected at most 8192 in all",
+            "at_once: 9000, expected at most its processes",
         ),
         (
             line("directory = "),
