@@ -339,7 +339,7 @@ fn an_exported_script_does_about_what_the_model_does() {
 }
 
 #[test]
-fn fio_reads_and_writes_as_much_as_the_trace() {
+fn fio_reads_and_writes_as_much_as_the_model() {
     let dir = temp();
     let dir = dir.path();
     let fit = model(dir, "varmail:nfiles=300,nthreads=4");
@@ -379,10 +379,10 @@ fn fio_reads_and_writes_as_much_as_the_trace() {
                 .map(|j| j[way][of].as_u64().unwrap())
                 .sum::<u64>()
         };
-        let trace = fit[key]["trace_bytes"].as_u64().unwrap();
+        let model = fit[key]["model_bytes"].as_u64().unwrap();
         let moved = all("io_bytes");
         // Which size is next is drawn.
-        assert!(near(moved, trace, 0.12), "{way}: {moved} of {trace}");
+        assert!(near(moved, model, 0.12), "{way}: {moved} of {model}");
         // Reads that find the end are none of fio's.
         let lost = export
             .stderr

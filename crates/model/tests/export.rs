@@ -28,17 +28,16 @@ fn rows() -> Arc<Model> {
 #[test]
 fn what_is_done_in_rows_is_done_as_often_by_fio() {
     let exported = fio(&rows()).unwrap();
-    for line in [
-        "number_ios=400",
-        "rwmixread=50",
-        "bssplit=10000/100,10000/100",
-        "numjobs=1",
+    for (line, times) in [
+        ("number_ios=200", 2),
+        ("rwmixread=100", 1),
+        ("rwmixread=0", 1),
+        ("bssplit=10000/100,4096/100", 1),
+        ("bssplit=4096/100,10000/100", 1),
+        ("numjobs=1", 2),
     ] {
-        assert!(
-            exported.text.lines().any(|l| l == line),
-            "{line}: {}",
-            exported.text
-        );
+        let found = exported.text.lines().filter(|l| *l == line).count();
+        assert_eq!(found, times, "{line}: {}", exported.text);
     }
     let lost = |what: &str| exported.left_out.get(what).copied();
     assert_eq!(
@@ -49,7 +48,7 @@ fn what_is_done_in_rows_is_done_as_often_by_fio() {
 }
 
 #[test]
-fn a_way_that_hundredths_do_not_tell_has_a_job_of_its_own() {
+fn reads_and_writes_are_as_many_as_they_are() {
     let file = "[[files]]\ntype = \"file\"\nbefore = 1\nlater = 1\nsize_bytes = \"4096000\"\ndirectory = \"0\"\n";
     let visits = [
         "\"open\", \"read at=random bytes=4096*3,8192 place=0 unit=4096 times=1000\", \"close\"",

@@ -19,8 +19,6 @@ const LEAST_FILE_BYTES: u64 = 4096;
 /// Requests of the largest size in a file, where there is so much data: fio draws another size where one does not fit
 /// before the end, so that large ones would come less often.
 const REQUESTS: u64 = 64;
-/// How far the share of the reads, which is told in hundredths, may take either way's number from its own.
-const MIXED: f64 = 0.02;
 
 /// One in so many requests, so many times as large as one is on average, which are more than this share of the bytes.
 const FEW_CALLS: u64 = 20;
@@ -126,7 +124,7 @@ impl Moves {
     }
 }
 
-/// One that reads and writes as told, or does one of these.
+/// One that reads, or writes.
 struct Job {
     /// What its name has more than those of the phase and the group.
     name: String,
@@ -176,8 +174,8 @@ impl Moves {
 }
 
 impl Data {
-    /// As one job, or, where hundredths do not tell how often what is done, as one that reads and one that writes; and others for
-    /// a few large requests.
+    /// As one job that reads and one that writes, as fio draws which comes next and so does neither as often as it should;
+    /// and others for a few large requests.
     fn jobs(&self, at_once: u64) -> Vec<Job> {
         let mut moves = self.moves.clone();
         let mut jobs = Vec::new();
@@ -197,28 +195,17 @@ impl Data {
                 });
             }
         }
-        let [reads, writes] = [&moves[0], &moves[1]].map(|moves| moves.calls);
-        let all = reads + writes;
-        let share = (100.0 * reads as f64 / all.max(1) as f64).round() / 100.0;
-        let mixed = [share * all as f64, (1.0 - share) * all as f64];
-        let is_off = |mixed: f64, calls: u64| (mixed - calls as f64).abs() > MIXED * calls as f64;
-        if all == 0 {
-            // All were few.
-        } else if is_off(mixed[0], reads) || is_off(mixed[1], writes) {
-            let [of_reads, of_writes] = moves;
-            let none = Moves::default;
-            let one = [of_reads, none()];
-            jobs.insert(
-                0,
-                Job::of("-reads".into(), one, [reads as f64, 0.0], at_once),
-            );
-            let one = [none(), of_writes];
-            jobs.insert(
-                1,
-                Job::of("-writes".into(), one, [0.0, writes as f64], at_once),
-            );
-        } else {
-            jobs.insert(0, Job::of(String::new(), moves, mixed, at_once));
+        for (way, of_way) in moves.into_iter().enumerate().rev() {
+            let mut own = [Moves::default(), Moves::default()];
+            let mut calls = [0.0; 2];
+            let is_any = of_way.calls > 0;
+            if let (Some(own), Some(calls)) = (own.get_mut(way), calls.get_mut(way)) {
+                (*calls, *own) = (of_way.calls as f64, of_way);
+            }
+            if is_any {
+                let name = if way == 0 { "-reads" } else { "-writes" };
+                jobs.insert(0, Job::of(name.into(), own, calls, at_once));
+            }
         }
         jobs
     }
