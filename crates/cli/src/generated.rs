@@ -9,9 +9,10 @@ use fsage_experiment::inputs;
 use fsage_experiment::running::RunRequest;
 use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
 use fsage_host::{machine, signals};
-use fsage_workload::{InputPath, Length, Merged, WorkloadSpec};
+use fsage_workload::{InputPath, Length, Merged, Role, WorkloadSpec};
 
 use crate::exit::UsageError;
+use crate::ui;
 
 /// Where a workload that was not run is thought to have run.
 const DIRECTORY: &str = "/workload";
@@ -71,6 +72,9 @@ pub fn write(path: &Path, request: &RunRequest, stop: &AtomicBool) -> Result<Gen
         inputs.operations = request.operations;
         Ok(request.spec.program(&inputs)?)
     })?;
+    for note in std::mem::take(&mut program.notes) {
+        ui::line(&format!("fsage: {note}"));
+    }
     if let Some(role) = request.role {
         program = program.only(role);
     }
@@ -78,11 +82,18 @@ pub fn write(path: &Path, request: &RunRequest, stop: &AtomicBool) -> Result<Gen
     let mut writer = TraceWriter::create_whole(path, meta(request))?;
     let mut batch: Vec<Op> = Vec::new();
     let (mut late, mut newest_ns) = (0, 0);
+    let (mut setup_operations, mut teardown_operations) = (0, 0);
     while !stop.load(Ordering::Relaxed) && source.next_batch(&mut batch)? > 0 {
         for op in &batch {
             late += u64::from(op.start_ns < newest_ns);
             newest_ns = newest_ns.max(op.start_ns);
             writer.push(op, source.paths())?;
+        }
+        match source.role() {
+            _ if !request.spec.is_model() => {}
+            Role::Setup => setup_operations += batch.len() as u64,
+            Role::Run => {}
+            Role::Teardown => teardown_operations += batch.len() as u64,
         }
         batch.clear();
     }
@@ -92,6 +103,8 @@ pub fn write(path: &Path, request: &RunRequest, stop: &AtomicBool) -> Result<Gen
         late,
         elapsed_ns: source.now_ns(),
         stopped: interrupted.then(|| "interrupted".to_string()),
+        setup_operations,
+        teardown_operations,
         ..TraceEnd::default()
     })?;
     Ok(Generated {

@@ -345,7 +345,12 @@ fn the_same_seed_is_the_same_operations_and_a_scale_is_more_of_them() {
     let once = of_run(&[]);
     let model = fit["counts"].as_array().unwrap().iter();
     let counted: u64 = model.map(|c| c["model"].as_u64().unwrap()).sum();
-    assert_eq!(once.len() as u64, counted);
+    let otherwise = fit["otherwise"].as_array().unwrap().iter();
+    let not: u64 = otherwise
+        .filter(|of| of["run_as"].is_null())
+        .map(|of| of["operations"].as_u64().unwrap())
+        .sum();
+    assert_eq!(once.len() as u64, counted - not);
     assert_eq!(once, of_run(&[]));
     assert_eq!(once, of_run(&["--scale", "users=1,data=1,time=1"]));
     assert_ne!(once, of_run(&["--seed", "7"]));
@@ -383,6 +388,55 @@ fn the_same_seed_is_the_same_operations_and_a_scale_is_more_of_them() {
     }
     let args = ["run", "postmark", "mem:fast", "--scale", "users=2"];
     run(dir, args).fails(2, &["--scale is for models"]);
+}
+
+/// Data that is mapped is made stable in a run, too: as `replay` does it.
+#[test]
+fn what_a_target_has_no_call_for_is_done_otherwise_or_told() {
+    let dir = temp();
+    let dir = dir.path();
+    let lines = "\
+7  1.000000 openat(AT_FDCWD, \"/w/a\", O_RDWR|O_CREAT, 0644) = 3 <0.000010>
+7  1.001000 ftruncate(3, 8192) = 0 <0.000010>
+7  1.002000 mmap(NULL, 8192, PROT_READ|PROT_WRITE, MAP_SHARED, 3, 0) = 0x7f0000000000 <0.000010>
+7  1.003000 msync(0x7f0000000000, 8192, MS_SYNC) = 0 <0.000010>
+7  1.004000 msync(0x7f0000000000, 8192, MS_SYNC) = 0 <0.000010>
+7  1.005000 fsetxattr(3, \"user.a\", \"b\", 1, 0) = 0 <0.000010>
+7  1.005500 setxattr(\"/w/a\", \"user.a\", \"b\", 1, 0) = 0 <0.000010>
+7  1.006000 close(3) = 0 <0.000010>
+";
+    fs::write(dir.join("t.strace"), lines).unwrap();
+    let import = ["import", "t.strace", "--from", "strace", "-o", "t.fst"];
+    run(dir, import).exits(0);
+    let text = run(dir, ["model", "fit", "t.fst", "-o", "m.fsm"])
+        .exits(0)
+        .text();
+    assert!(
+        text.contains("a run does as others: msync 2 as fdatasync"),
+        "{text}"
+    );
+    assert!(text.contains("setxattr 2"), "{text}");
+    let ran = run(dir, ["run", "model:m.fsm", "mem:fast", "--json"])
+        .exits(0)
+        .json();
+    let phases = ran["phases"].as_array().unwrap();
+    let kinds = phases.iter().find(|p| p["role"] == "run").unwrap();
+    let kinds = kinds["kinds"].as_array().unwrap();
+    let of = |kind: &str| kinds.iter().find(|k| k["kind"] == kind);
+    assert_eq!(of("fdatasync").unwrap()["operations"], 2, "{ran}");
+    let warnings = ran["warnings"].to_string();
+    assert!(
+        warnings.contains("no target has a call for setxattr"),
+        "{warnings}"
+    );
+    run(
+        dir,
+        ["run", "model:m.fsm", "--role", "run", "--to-trace", "o.fst"],
+    )
+    .exits(0);
+    let mut written = common::mix(&dir.join("o.fst"));
+    written.retain(|(kind, _)| ["fdatasync", "msync", "setxattr"].contains(&kind.as_str()));
+    assert_eq!(written, [("fdatasync".to_string(), 2)]);
 }
 
 #[test]
@@ -433,7 +487,7 @@ fn values_of_an_fsm_that_cannot_be_are_refused_with_their_line() {
         (
             last("at_once = "),
             "at_once = 9000",
-            "expected at most 8192 in all",
+            "at_once: 9000, expected at most its processes",
         ),
         (
             line("directory = "),

@@ -99,6 +99,48 @@ fn a_trace_and_its_own_fit_are_alike_in_memory() {
     assert_ne!(seeded("43"), own);
 }
 
+/// A model that thinks is itself: what is run thinks on both sides, if nobody says otherwise.
+#[test]
+fn what_is_run_goes_at_its_own_pace_on_both_sides() {
+    let dir = temp();
+    let dir = dir.path();
+    let lines: String = (0..40_u32)
+        .map(|i| {
+            format!(
+                "7  {i}.000000 openat(AT_FDCWD, \"/w/{i}\", O_WRONLY|O_CREAT, 0644) = 3 <0.000010>\n\
+                 7  {i}.400000 write(3, \"\"..., 4096) = 4096 <0.000010>\n\
+                 7  {i}.500000 close(3) = 0 <0.000010>\n"
+            )
+        })
+        .collect();
+    fs::write(dir.join("t.strace"), lines).unwrap();
+    let import = ["import", "t.strace", "--from", "strace", "-o", "t.fst"];
+    run(dir, import).exits(0);
+    run(dir, ["model", "fit", "t.fst", "-o", "m.fsm"]).exits(0);
+    let args = ["m.fsm", "--workload", "model:m.fsm", "--on", "mem:fast"];
+    let own = evaluate(dir, &args, 0);
+    assert_eq!(
+        (own["stands"].as_bool(), error(&own, "throughput")),
+        (Some(true), 0.0)
+    );
+    // As before for a trace, and for who asks for it.
+    evaluate(dir, &["t.fst", "m.fsm", "--on", "mem:fast"], 0);
+    let afap = evaluate(dir, &[&args[..], &["--pace", "afap"]].concat(), 3);
+    assert!(error(&afap, "throughput") > 10.0);
+    let args = [
+        "model",
+        "evaluate",
+        "m.fsm",
+        "--command",
+        "true",
+        "--on",
+        "mem:fast",
+        "--pace",
+        "afap",
+    ];
+    run(dir, args).fails(2, &["what a command thinks cannot be left out"]);
+}
+
 #[test]
 fn the_answer_comes_first_and_everything_with_details() {
     let dir = temp();

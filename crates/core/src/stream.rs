@@ -63,6 +63,11 @@ pub trait OpSource {
     fn wait(&mut self) -> Wait {
         Wait::Ready
     }
+
+    /// For whom alone it waits where it is [`Wait::Blocked`]: streams with the same number; `None` for any.
+    fn company(&self) -> Option<u32> {
+        None
+    }
 }
 
 /// Whether a stream goes on at once.

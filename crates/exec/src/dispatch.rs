@@ -48,7 +48,7 @@ impl<'a> Executor<'a> {
             timer,
             handles: Handles::new(directory),
             payload,
-            buffer: vec![0; PIECE_BYTES],
+            buffer: Vec::new(),
             names: (Vec::new(), Vec::new()),
         }
     }
@@ -177,6 +177,10 @@ impl<'a> Executor<'a> {
         };
         let mut left = op.length.unwrap_or(0);
         let mut at = explicit_offset(op);
+        let most = (left as usize).min(PIECE_BYTES);
+        if self.buffer.len() < most {
+            self.buffer.resize(most, 0);
+        }
         let buffer = &mut self.buffer;
         Outcome::Ran(self.timer.call(self.fs, |fs| {
             let mut total = 0;

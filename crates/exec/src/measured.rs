@@ -83,6 +83,7 @@ pub struct Door {
     /// Where the trace's time is 0 for who runs now: what made caches cold takes none of it.
     zero_ns: AtomicU64,
     held_back_ns: AtomicU64,
+    handed: AtomicU64,
     spent: Arc<Mutex<Vec<Batch>>>,
     cold: Arc<Mutex<Colds>>,
 }
@@ -130,6 +131,7 @@ impl<S: OpSink + Send + 'static> Measuring<S> {
             origin,
             lanes,
             held_back_ns: AtomicU64::new(0),
+            handed: AtomicU64::new(0),
             spent,
             cold,
         };
@@ -155,6 +157,11 @@ impl<S: OpSink + Send + 'static> Measuring<S> {
 }
 
 impl Door {
+    /// How many operations were handed over so far: all that ran, while no stream runs.
+    pub fn handed(&self) -> u64 {
+        self.handed.load(Ordering::Relaxed)
+    }
+
     /// Caches were made cold from `from_ns` to `to_ns` of the target's clock, while no stream ran: the next operation
     /// says so, and starts as if that had taken no time. Without a level that failed.
     pub fn made_cold(&self, level: Option<ColdLevel>, (from_ns, to_ns): (u64, u64)) {
@@ -277,6 +284,8 @@ impl<'d> Lane<'d> {
         let next = lock(&self.door.spent).pop().unwrap_or_default();
         let mut batch = std::mem::replace(&mut self.batch, next);
         batch.lane = self.number;
+        let handed = batch.ops.len() as u64;
+        self.door.handed.fetch_add(handed, Ordering::Relaxed);
         match self.door.batches.try_send(batch) {
             Ok(()) => true,
             Err(TrySendError::Disconnected(_)) => false,

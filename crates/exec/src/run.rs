@@ -21,7 +21,7 @@ use crate::{usage, virtual_run};
 /// How to run.
 #[derive(Debug, Clone, Copy)]
 pub struct Options<'a> {
-    /// Where the payload's bytes start; each stream adds its number.
+    /// Where the payload's bytes start.
     pub seed: Seed,
     /// How much of what is written a compressor takes away, in hundredths.
     pub compressible_percent: u8,
@@ -231,8 +231,9 @@ pub fn run(
         ends.map(|end| end.map(StreamEnd::of_virtual)).collect()
     } else {
         let (line, gate) = (StartLine::default(), Gate::new(sources.len()));
+        let payload = payload(options);
         let one = |stream, source| {
-            let shared = (&directory, &gate);
+            let shared = (&directory, &gate, &payload);
             let end = run_stream(fs, stream, source, options, shared, &line);
             gate.leave(stream);
             end
@@ -378,10 +379,10 @@ fn run_stream(
     stream: usize,
     mut source: Box<dyn OpSource + Send>,
     options: &Options<'_>,
-    (directory, gate): (&Directory, &Gate),
+    (directory, gate, payload): (&Directory, &Gate, &Payload),
     line: &StartLine,
 ) -> Result<StreamEnd, ExecError> {
-    let payload = payload(options, stream);
+    let payload = own(payload, stream);
     let mut executor = Executor::new(fs, directory, payload, Timer::Clock(fs.clock()));
     let starts = line.wait();
     let before = usage::now();
@@ -435,8 +436,9 @@ pub fn run_direct(
     } else {
         let gate = Gate::new(sources.len());
         let start_ns = fs.clock().now_ns();
+        let payload = payload(options);
         let one = |stream: usize, mut source: Box<dyn OpSource + Send>| {
-            let payload = payload(options, stream);
+            let payload = own(&payload, stream);
             let mut executor = Executor::new(fs, &directory, payload, Timer::Off);
             let mut done = DirectResult::default();
             let mut pace = Pace::new(stream, &gate, options.stop);
@@ -521,8 +523,12 @@ fn drain(
     }
 }
 
-/// Streams write different bytes.
-pub(crate) fn payload(options: &Options<'_>, stream: usize) -> Payload {
-    let seed = Seed(options.seed.0.wrapping_add(stream as u64));
-    Payload::new(seed, options.compressible_percent)
+/// What the streams of a run write, from which each takes its own way: that of stream `number`.
+pub(crate) fn own(payload: &Payload, number: usize) -> Payload {
+    payload.begun_at((number as u64).wrapping_mul(7919))
+}
+
+/// What they write.
+pub(crate) fn payload(options: &Options<'_>) -> Payload {
+    Payload::new(options.seed, options.compressible_percent)
 }

@@ -11,7 +11,7 @@ use fsage_core::{FileSystem, Op, OpSource, VirtualTime, Wait};
 use crate::agenda::{Agenda, Flight};
 use crate::dispatch::{Executor, Outcome};
 use crate::handles::Directory;
-use crate::run::{Account, ExecError, Options, payload};
+use crate::run::{Account, ExecError, Options, own, payload};
 use crate::timer::{Collector, Timer};
 
 /// A stream that has ended.
@@ -77,12 +77,13 @@ pub fn run<A: Account>(
     let collector = Collector::new(time);
     let start_ns = fs.clock().now_ns();
     let mut agenda = Agenda::default();
+    let payload = payload(options);
     let lanes = sources.into_iter().enumerate().map(|(stream, source)| {
         agenda.add(start_ns, stream);
         let timer = Timer::Virtual(&collector);
         Some(Lane {
             source,
-            executor: Executor::new(fs, directory, payload(options, stream), timer),
+            executor: Executor::new(fs, directory, own(&payload, stream), timer),
             account: account(stream, start_ns),
             batch: Vec::new(),
             at: 0,

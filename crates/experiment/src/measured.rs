@@ -8,6 +8,7 @@ use fsage_format::result::experiment::DeviceActivity;
 use fsage_format::trace::{CPUS, TraceEnd, TraceError, TraceMeta, TraceWriter, path_text};
 use fsage_host::machine;
 use fsage_model::figures::{FigureSink, Figures};
+use fsage_workload::Role;
 
 use crate::bench::measure::between;
 use crate::validate::measure::Measured;
@@ -42,6 +43,25 @@ pub enum MeasuredError {
 
 /// A trace that is being written; without [`MeasuredTrace::finish`] there is none.
 pub struct MeasuredTrace(Measuring<Sink>);
+
+/// From which operation to which a trace has what a workload is, where others stand before and after it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Around {
+    run_from: Option<u64>,
+    run_to: Option<u64>,
+}
+
+impl Around {
+    /// A phase has ended, the latest: so many operations were handed over until then.
+    pub fn ended(&mut self, role: Role, door: Option<&Door>) {
+        let handed = door.map_or(0, Door::handed);
+        match role {
+            Role::Setup => (self.run_from, self.run_to) = (Some(handed), Some(handed)),
+            Role::Run => self.run_to = Some(handed),
+            Role::Teardown => {}
+        }
+    }
+}
 
 /// What is to be made of the operations.
 #[derive(Debug, Clone, Copy, Default)]
@@ -126,6 +146,16 @@ impl MeasuredTrace {
 
     /// Seals the trace once everything has arrived; `stopped` says why it ends before its time.
     pub fn finish(self, stopped: Option<&str>) -> Result<Sealed, MeasuredError> {
+        self.finish_around(stopped, Around::default())
+    }
+
+    /// The same of a workload with what comes before its run and after it.
+    pub(crate) fn finish_around(
+        self,
+        stopped: Option<&str>,
+        around: Around,
+    ) -> Result<Sealed, MeasuredError> {
+        let handed = self.0.door().handed();
         let (sink, reported) = self.0.finish();
         let reported = reported?;
         let end = TraceEnd {
@@ -133,6 +163,8 @@ impl MeasuredTrace {
             elapsed_ns: reported.end_ns,
             throttled_ns: reported.held_back_ns,
             stopped: stopped.map(str::to_owned),
+            setup_operations: around.run_from.unwrap_or(0),
+            teardown_operations: around.run_to.map_or(0, |to| handed.saturating_sub(to)),
             ..TraceEnd::default()
         };
         let bytes = sink.writer.map(|writer| writer.finish(end)).transpose()?;

@@ -20,12 +20,12 @@ use fsage_format::trace::{SYSTEM, TraceMeta};
 use fsage_host::observe::Usage;
 use fsage_host::pauses::Pauses;
 use fsage_host::{HostError, machine, signals};
-use fsage_workload::{BuildError, Length, Phase, Role, WorkloadSpec};
+use fsage_workload::{BuildError, Length, Phase, Program, Role, WorkloadSpec};
 
 use crate::bench::marks;
 use crate::bench::measure::{Activity, Watch};
 use crate::inputs::{self, InputError};
-use crate::measured::{MeasuredError, MeasuredTrace, Sealed, Wanted, trace_root};
+use crate::measured::{Around, MeasuredError, MeasuredTrace, Sealed, Wanted, trace_root};
 use crate::target::{command_dir, directory};
 
 /// What directories of runs are called.
@@ -130,12 +130,12 @@ pub fn run_workload(
     if request.spec.in_target().is_some() {
         made = program(request, Some(place.root()))?;
     }
-    let (phases, run_for_ns) = made;
     let request = &RunRequest {
-        run_for_ns,
+        run_for_ns: made.run_for_ns,
         ..request.clone()
     };
     let mut result = empty_result(target, &*open, request)?;
+    result.warnings = made.notes;
     let time = open.file_system(FsOptions::TRUSTED)?;
     let (start_ns, before) = (time.clock().now_ns(), Pauses::now());
     let watch = Watch::start(&*time);
@@ -149,7 +149,9 @@ pub fn run_workload(
     let traced = traced.transpose()?;
     let door = traced.as_ref().map(MeasuredTrace::door);
     let ran = (&*open, place.root(), request);
-    let broke = run_phases(ran, phases, &mut result, progress, (stop, door));
+    let mut around = Around::default();
+    let measuring = (stop, door, &mut around);
+    let broke = run_phases(ran, made.phases, &mut result, progress, measuring);
     if let Some(watch) = watch {
         result.marks = disturbed(&result, watch.end());
     }
@@ -159,7 +161,10 @@ pub fn run_workload(
         _ => Some("failed"),
     };
     // That it could not be written explains why the run ended.
-    let sealed = traced.map(|traced| traced.finish(why)).transpose()?;
+    let around = Some(around).filter(|_| request.spec.is_model());
+    let around = around.unwrap_or_default();
+    let sealed = traced.map(|traced| traced.finish_around(why, around));
+    let sealed = sealed.transpose()?;
     broke?;
     result.elapsed_ns = Some(time.clock().now_ns().saturating_sub(start_ns));
     if time.virtual_time().is_none() {
@@ -203,16 +208,17 @@ fn run_phases(
     phases: Vec<Phase>,
     result: &mut WorkloadRun,
     progress: &mut dyn FnMut(&str),
-    (stop, door): (&AtomicBool, Option<&Door>),
+    (stop, door, around): (&AtomicBool, Option<&Door>, &mut Around),
 ) -> Result<(), RunningError> {
     for phase in phases {
         if stop.load(Ordering::Relaxed) || result.failed.is_some() {
             break;
         }
         progress(&phase.name);
-        let name = phase.name.clone().into_owned();
+        let (name, role) = (phase.name.clone().into_owned(), phase.role);
         run_phase((open, root), request, phase, result, (stop, door))
             .map_err(|error| open.explain(error.of(name)))?;
+        around.ended(role, door);
     }
     Ok(())
 }
@@ -222,21 +228,23 @@ fn run_phases(
 pub(crate) fn program(
     request: &RunRequest,
     root: Option<&dyn Root>,
-) -> Result<(Vec<Phase>, Option<u64>), RunningError> {
+) -> Result<Program, RunningError> {
     if request.spec.command().is_some() {
-        return Ok((Vec::new(), None));
+        return Ok(Program::default());
     }
     let mut inputs = inputs::load(&request.spec, request.length())?;
     inputs.operations = request.operations;
     let root = root.filter(|_| request.spec.in_target().is_some());
     inputs.files = root.map(files::of_target).transpose()?;
     let program = request.spec.program(&inputs)?;
-    let run_for_ns = request.run_for_ns.or(program.run_for_ns);
-    let phases = match request.role {
-        Some(role) => program.only(role).phases,
-        None => program.phases,
+    let program = match request.role {
+        Some(role) => program.only(role),
+        None => program,
     };
-    Ok((phases, run_for_ns))
+    Ok(Program {
+        run_for_ns: request.run_for_ns.or(program.run_for_ns),
+        ..program
+    })
 }
 
 fn empty_result(

@@ -232,6 +232,7 @@ fn trace_end(summary: &CaptureSummary, stop: &AtomicBool) -> TraceEnd {
         exit_signal: status.filter(|&s| s > 128).map(|s| s - 128),
         stopped,
         programs: summary.programs.clone(),
+        ..TraceEnd::default()
     }
 }
 

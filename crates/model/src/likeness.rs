@@ -21,6 +21,9 @@ pub const REFERENCE: LikenessReference = LikenessReference {
 /// Parts of a trace with as many operations each, whose mixes are held against each other.
 const PARTS: u64 = 100;
 
+/// What not all traces tell.
+const FILE_SIZES: &str = "file sizes";
+
 type Distance = Option<f64>;
 type Measure = (
     &'static str,
@@ -47,8 +50,10 @@ const MEASURES: [Measure; 12] = [
     ("write sizes", "the same of writes", |a, b| {
         sizes(&a.found.write_sizes, &b.found.write_sizes)
     }),
-    ("file sizes", "the same of files", |a, b| {
-        sizes(&a.found.file_sizes, &b.found.file_sizes)
+    (FILE_SIZES, "the same of files", |a, b| {
+        let [a, b] = [a, b].map(|c| counts(&c.found.file_sizes));
+        // Who does not tell them may have any.
+        a.zip(b).and_then(|(a, b)| ks_distance(&a, &b))
     }),
     (
         "sequential reads",
@@ -97,6 +102,7 @@ pub fn likeness(a: Characterised, b: Characterised) -> Likeness {
             name: (*name).into(),
             distance: of(&a, &b),
             what: (*what).into(),
+            not_told_by: lacks(name, &a, &b),
         })
         .collect();
     let known: Vec<f64> = measures.iter().filter_map(|m| m.distance).collect();
@@ -175,18 +181,27 @@ fn phases(a: &Characterised, b: &Characterised) -> f64 {
     parts.sum::<f64>() / PARTS as f64
 }
 
-fn sizes(a: &[SizeBucket], b: &[SizeBucket]) -> Distance {
-    let of = |buckets: &[SizeBucket]| {
-        let mut counts = vec![0; 65];
-        for bucket in buckets {
-            let place = 64 - bucket.low_bytes.leading_zeros() as usize;
-            if let Some(n) = counts.get_mut(place) {
-                *n += bucket.count;
-            }
+fn counts(buckets: &[SizeBucket]) -> Option<Vec<u64>> {
+    let mut counts = vec![0; 65];
+    for bucket in buckets {
+        let place = 64 - bucket.low_bytes.leading_zeros() as usize;
+        if let Some(n) = counts.get_mut(place) {
+            *n += bucket.count;
         }
-        counts.iter().any(|n| *n > 0).then_some(counts)
-    };
-    of_both(of(a), of(b), |a, b| ks_distance(&a, &b).unwrap_or(1.0))
+    }
+    counts.iter().any(|n| *n > 0).then_some(counts)
+}
+
+fn sizes(a: &[SizeBucket], b: &[SizeBucket]) -> Distance {
+    let of_both_sides = |a: Vec<u64>, b: Vec<u64>| ks_distance(&a, &b).unwrap_or(1.0);
+    of_both(counts(a), counts(b), of_both_sides)
+}
+
+/// Which of both does not tell what a measure asks for, where the other does.
+fn lacks(name: &str, a: &Characterised, b: &Characterised) -> Option<std::path::PathBuf> {
+    let [of_a, of_b] = [a, b].map(|c| counts(&c.found.file_sizes).is_some());
+    let without = if of_a { b } else { a };
+    (name == FILE_SIZES && of_a != of_b).then(|| without.trace.clone())
 }
 
 fn sequential(a: &AccessPattern, b: &AccessPattern) -> Distance {

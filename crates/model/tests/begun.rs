@@ -117,11 +117,7 @@ fn programs_write_to_what_the_shell_opened_and_read_what_was_written() {
             );
         }
     }
-    let twice = Options {
-        time: 2.0,
-        ..seeded(42)
-    };
-    let read = moved(&played(&model, twice), OpKind::Read);
+    let read = moved(&played(&model.for_time(2.0), seeded(42)), OpKind::Read);
     assert!(
         read.abs_diff(2 * all_bytes) * 100 <= 2 * all_bytes,
         "{read}"

@@ -9,6 +9,8 @@ use fsage_core::{Errno, Fd, Op, OpFlags, OpKind, OpSource, Outcome, PathTable, P
 use fsage_format::trace::TraceReader;
 use fsage_model::fsm::{Gather, Generator, MODEL_BYTES, Measures, Model, Options, Scale, fit};
 
+use crate::common;
+
 const TRACES: [&str; 6] = ["build", "database", "failing", "mail", "mapped", "threads"];
 
 fn trace(name: &str) -> PathBuf {
@@ -196,13 +198,7 @@ fn more_time_and_more_data_are_more_of_the_same() {
     let sum = |m: &Measures| m.counts.iter().sum::<u64>();
     let one = played(&model, Options::default());
     for (time, least, most) in [(2.0, 1.98, 2.02), (0.5, 0.4, 0.6)] {
-        let scaled = played(
-            &model,
-            Options {
-                time,
-                ..Options::default()
-            },
-        );
+        let scaled = played(&model.for_time(time), Options::default());
         let factor = sum(&scaled) as f64 / sum(&one) as f64;
         assert!((least..most).contains(&factor), "{time}: {factor}");
     }
@@ -397,17 +393,11 @@ fn an_impossible_value_is_named() {
     }
 }
 
-/// A model of one process that does these visits, in that order and then anew.
+/// A model of one process that does these visits, each of one step.
 fn model_of(files: &str, visits: &[&str], script: &[&str]) -> String {
-    let visits: String = visits.iter().fold(String::new(), |text, v| {
-        text + &format!("[[visit]]\nsteps = [\"{v}\"]\n")
-    });
-    format!(
-        "format = \"fsm\"\nversion = 1\ndirectories = [0]\n\
-         [source]\noperations = 1\nbytes_read = 0\nbytes_written = 0\nspan_ns = 0\n\
-         {files}{visits}[[group]]\nprocesses = 1\nat_once = 1\n\
-         [[phase]]\nstart_ns = 0\n[[phase.part]]\ngroup = 1\nfirst = \"1\"\nscript = {script:?}\n"
-    )
+    let steps: Vec<String> = visits.iter().map(|step| format!("\"{step}\"")).collect();
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    common::model_of(files, &steps, script)
 }
 
 fn files_of(kind: &str, before: u64) -> String {
@@ -520,7 +510,9 @@ fn what_no_machine_holds_is_refused_for_all_of_a_model() {
     let group = "[[group]]\nprocesses = 1\nat_once = ";
     let groups = small.replace(
         &format!("{group}1\n"),
-        &format!("{group}4096\n").repeat(1000),
+        "[[group]]\nprocesses = 4096\nat_once = 4096\n"
+            .repeat(1000)
+            .as_str(),
     );
     line(
         "groups",
@@ -533,6 +525,98 @@ fn what_no_machine_holds_is_refused_for_all_of_a_model() {
     }
     let never = small.replace("\"stat\"", "\"stat times=0\"");
     line("times", &never, "0 times, expected at least 1");
+}
+
+#[test]
+fn what_no_run_could_do_is_refused_with_its_line() {
+    let one = ["1 file=1.fresh next=0"];
+    let of = |step: &str| model_of(&files_of("file", 1), &[step], &one);
+    let groups = |processes: u64, at_once: u64| {
+        let group = format!("processes = {processes}\nat_once = {at_once}\n");
+        of("stat").replace("processes = 1\nat_once = 1\n", &group)
+    };
+    for (text, expected) in [
+        (groups(0, 1), "processes: 0, expected at least 1"),
+        (
+            groups(1, 5),
+            "at_once: 5, expected at most its processes, 1",
+        ),
+        (
+            of("stat error=EIO"),
+            "stat: error=EIO, expected ENOENT, EEXIST",
+        ),
+        (of("read error=ENOENT"), "read: error=ENOENT, expected none"),
+        (
+            of("open flags=0xffffffff"),
+            "open: flags=0xffffffff, expected some of",
+        ),
+        (
+            of("stat flags=0x1"),
+            "stat: flags=0x1, expected some of 0x100",
+        ),
+    ] {
+        let error = Model::parse(&text).unwrap_err().to_string();
+        assert!(
+            error.starts_with("line ") && error.contains(expected),
+            "{error}"
+        );
+    }
+    for step in [
+        "stat error=ENOENT",
+        "readlink error=EINVAL",
+        "getxattr error=ENODATA",
+    ] {
+        assert!(Model::parse(&of(step)).is_ok(), "{step}");
+    }
+}
+
+/// A place at random has room for what goes on from it.
+#[test]
+fn reads_in_strides_stay_in_the_file() {
+    let file = "[[files]]\ntype = \"file\"\nbefore = 1\nlater = 0\nsize_bytes = \"8192000\"\ndirectory = \"0\"\n";
+    let visit = "\"open\", \"read at=random offset=given bytes=4096 place=0 unit=4096\", \
+                 \"read at=+24576 offset=given bytes=4096 times=284\", \"close\"";
+    let text = common::model_of(file, &[visit], &["1 file=1.fresh next=0"]);
+    let model = Model::parse(&text).unwrap();
+    for seed in 0..20 {
+        let played = played(
+            &model,
+            Options {
+                seed,
+                ..Options::default()
+            },
+        );
+        assert_eq!(played.bytes_read, 285 * 4096, "seed {seed}");
+    }
+}
+
+/// What a target has no call for is told, and what it does otherwise.
+#[test]
+fn a_run_says_what_it_does_of_calls_that_targets_do_not_have() {
+    let visit = "\"open flags=0x42\", \"ftruncate bytes=8192\", \"mmap flags=0x103 bytes=8192\", \
+                 \"msync flags=0x4 bytes=8192 times=5\", \"msync flags=0x1 bytes=8192\", \"setxattr bytes=10 times=3\", \
+                 \"close\"";
+    let text = common::model_of(&files_of("file", 0), &[visit], &["1 file=1.new next=0"]);
+    let model = Model::parse(&text).unwrap();
+    let played = played(&model, Options::default());
+    let otherwise: Vec<_> = played
+        .otherwise
+        .iter()
+        .map(|(of, n)| (of.0, of.1, *n))
+        .collect();
+    let msync = OpKind::Msync;
+    for expected in [
+        (msync, Some(OpKind::Fdatasync), 5),
+        (msync, None, 1),
+        (OpKind::Mmap, None, 1),
+        (OpKind::Setxattr, None, 3),
+    ] {
+        assert!(
+            otherwise.contains(&expected),
+            "{expected:?} in {otherwise:?}"
+        );
+    }
+    assert_eq!(model.not_carried(), [OpKind::Setxattr]);
 }
 
 #[test]

@@ -391,6 +391,16 @@ pub fn against(found: &Likeness, details: bool, width: u16) -> String {
         ]);
     }
     page.table(&table);
+    for measure in &found.measures {
+        if let Some(trace) = &measure.not_told_by {
+            page.blank();
+            page.say(format!(
+                "{} counts for nothing: {} does not tell it",
+                measure.name,
+                trace.display()
+            ));
+        }
+    }
     if details {
         for of in [&found.a, &found.b] {
             page.title(of.trace.display().to_string());

@@ -131,6 +131,7 @@ pub fn fsm(fit: &FsmFit, width: u16) -> String {
         table.row([of.kind.name().to_owned(), count(of.trace), count(of.model)]);
     }
     page.table(&table);
+    say_otherwise(&mut page, fit);
     if fit.left_out > 0 {
         page.blank();
         page.say(format!(
@@ -139,6 +140,33 @@ pub fn fsm(fit: &FsmFit, width: u16) -> String {
         ));
     }
     page.finish()
+}
+
+/// What a run of the model does as something else, or not at all.
+fn say_otherwise(page: &mut Page, fit: &FsmFit) {
+    let of = |run: bool| {
+        let all = fit.otherwise.iter().filter(|of| of.run_as.is_some() == run);
+        let named = all.map(|of| match of.run_as {
+            Some(kind) => format!(
+                "{} {} as {}",
+                of.kind.name(),
+                count(of.operations),
+                kind.name()
+            ),
+            None => format!("{} {}", of.kind.name(), count(of.operations)),
+        });
+        Some(named.collect::<Vec<_>>().join(", ")).filter(|named| !named.is_empty())
+    };
+    if let Some(as_others) = of(true) {
+        page.blank();
+        page.say(format!("a run does as others: {as_others}"));
+    }
+    if let Some(not) = of(false) {
+        page.blank();
+        page.say(format!(
+            "a run does not: {not} (no target has such a call, or another does it with its own)"
+        ));
+    }
 }
 
 /// How much more the model moves than the trace did, as a share of that.

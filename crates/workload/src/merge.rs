@@ -35,6 +35,7 @@ struct Running {
     time_ns: u64,
     operations: u64,
     blocked: bool,
+    company: Option<u32>,
     /// The merged ids of the stream's paths, by index.
     ids: Vec<Option<PathId>>,
 }
@@ -80,6 +81,7 @@ impl Merged {
             let time_ns = self.now_ns;
             self.running
                 .extend(phase.streams.into_iter().map(|stream| Running {
+                    company: stream.company(),
                     stream,
                     begun_ns: time_ns,
                     time_ns,
@@ -121,9 +123,9 @@ impl Merged {
         };
         if is_over(running, most) {
             self.cut = true;
-            let time_ns = running.time_ns;
+            let (time_ns, company) = (running.time_ns, running.company);
             self.end(index);
-            self.wake(time_ns);
+            self.wake(time_ns, company);
             return Ok(0);
         }
         running
@@ -132,9 +134,9 @@ impl Merged {
         match running.stream.wait() {
             Wait::Ready => {}
             Wait::Pause(ns) | Wait::Compute(ns) => {
-                let time_ns = running.time_ns;
+                let (time_ns, company) = (running.time_ns, running.company);
                 running.time_ns = time_ns.saturating_add(ns);
-                self.wake(time_ns);
+                self.wake(time_ns, company);
                 return Ok(0);
             }
             Wait::Blocked => {
@@ -164,17 +166,21 @@ impl Merged {
         }
         running.operations += count as u64;
         self.now_ns = self.now_ns.max(running.time_ns);
-        let time_ns = running.time_ns;
+        let (time_ns, company) = (running.time_ns, running.company);
         if count == 0 {
             self.end(index);
         }
-        self.wake(time_ns);
+        self.wake(time_ns, company);
         Ok(count)
     }
 
-    /// Whoever waits may go on now, not before.
-    fn wake(&mut self, time_ns: u64) {
-        for other in self.running.iter_mut().filter(|r| r.blocked) {
+    /// Whoever waits may go on now, not before; one that waits for streams of a company alone, when one of those did
+    /// something: else each that does anything would have all others asked.
+    fn wake(&mut self, time_ns: u64, company: Option<u32>) {
+        let waits_for = |r: &&mut Running| {
+            r.blocked && (r.company == company || r.company.is_none() || company.is_none())
+        };
+        for other in self.running.iter_mut().filter(waits_for) {
             other.blocked = false;
             other.time_ns = other.time_ns.max(time_ns);
         }
@@ -223,6 +229,9 @@ impl OpSource for Merged {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use fsage_core::{OpFlags, OpKind, Pid, Tid, VecSource};
 
     use super::*;
@@ -321,6 +330,51 @@ mod tests {
         let seen = drain(Merged::new(program, "/d", Some(4))).unwrap();
         let pids: Vec<u32> = seen.iter().map(|s| s.0).collect();
         assert_eq!(pids, [2, 2, 2, 2, 2, 2, 2, 2, 2, 3]);
+    }
+
+    /// What others do is nothing to one that waits for its own company: it is not asked.
+    #[test]
+    fn who_waits_for_a_company_is_asked_when_that_has_done_something() {
+        struct Of(VecSource, u32, Arc<AtomicU64>, u64);
+        impl OpSource for Of {
+            fn paths(&self) -> &PathTable {
+                self.0.paths()
+            }
+            fn next_batch(&mut self, batch: &mut Vec<Op>) -> Result<usize, SourceError> {
+                self.0.next_batch(batch)
+            }
+            fn wait(&mut self) -> Wait {
+                let asked = self.2.fetch_add(1, Ordering::Relaxed);
+                if asked < self.3 {
+                    Wait::Blocked
+                } else {
+                    Wait::Ready
+                }
+            }
+            fn company(&self) -> Option<u32> {
+                Some(self.1)
+            }
+        }
+        let asked = Arc::new(AtomicU64::new(0));
+        let one = |company, asked: &Arc<AtomicU64>, blocked, names: &[&str]| -> Stream {
+            Box::new(Of(
+                stream(company, names),
+                company,
+                Arc::clone(asked),
+                blocked,
+            ))
+        };
+        // Batches hold many: a stream for each.
+        let mut streams = vec![one(1, &asked, 1, &["late"])];
+        streams.extend((0..50).map(|_| one(2, &Arc::default(), 0, &["x"])));
+        streams.push(one(1, &Arc::default(), 0, &["mate"]));
+        let program = Program::new(vec![Phase::parallel(Role::Run, "r", streams)]);
+        let seen = drain(Merged::new(program, "/d", None)).unwrap();
+        assert_eq!(seen.len(), 52);
+        // Blocked once, then with its operation, then at its end.
+        assert_eq!(asked.load(Ordering::Relaxed), 3);
+        let of = |name: &str| seen.iter().find(|s| s.1 == name).unwrap().2;
+        assert!(of("mate") <= of("late"));
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fsage_core::{Op, OpKind, OpSource, PathTable, Pid, Seed, SourceError, Wait};
-use fsage_model::fsm::{Batch, Generator, Model, ModelError, Next, Options, Scale, Type};
+use fsage_model::fsm::{
+    Batch, Call, Generator, Model, ModelError, Next, OffByTime, Options, Scale, Type, carried,
+};
 
 use crate::ops::{Ops, SETUP_REQUEST_BYTES};
 use crate::params::{SEED, count, file, file_needed, switch};
@@ -82,12 +84,13 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
     let users = values.number("users").max(1);
     let scale = Scale { users, time, data };
     model.check_scale(scale).map_err(refused)?;
-    let model = Arc::new(model);
+    let scaled = model.for_time(time);
+    let notes = notes(&model, &scaled, time);
+    let model = Arc::new(scaled);
     let (mut setups, mut streams): (Vec<Stream>, Vec<Stream>) = (Vec::new(), Vec::new());
     for user in 0..users {
         let options = Options {
             seed: stream_seed(Seed(values.number("seed")), user).0,
-            time,
             data,
             prefix: if users > 1 {
                 format!("u{user}/")
@@ -114,10 +117,50 @@ fn build(values: &Values, inputs: &Inputs) -> Result<Program, BuildError> {
         }));
         streams.extend(lanes(generator, process, values.switch("think")));
     }
-    Ok(Program::new(vec![
+    let phases = vec![
         Phase::parallel(Role::Setup, "make what is there before", setups),
         Phase::parallel(Role::Run, "run", streams),
-    ]))
+    ];
+    Ok(Program {
+        notes,
+        ..Program::new(phases)
+    })
+}
+
+/// Kinds that are named of many that are off.
+const NAMED: usize = 4;
+
+/// What a run does otherwise than the model or its parameters say.
+fn notes(model: &Model, scaled: &Model, time: f64) -> Vec<String> {
+    let mut notes = Vec::new();
+    let kinds = model.not_carried();
+    let kinds: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+    if !kinds.is_empty() {
+        notes.push(format!(
+            "no target has a call for {}: the run does none of these",
+            kinds.join(", ")
+        ));
+    }
+    let mut off = model.off_by_time(scaled, time);
+    off.sort_by(|a, b| {
+        let apart = |of: &OffByTime| (of.done - of.wanted).abs();
+        apart(b).total_cmp(&apart(a))
+    });
+    let more = off.len().saturating_sub(NAMED);
+    let named = off.iter().take(NAMED);
+    let mut named: Vec<String> = named
+        .map(|of| format!("{} {:.0} for {:.0}", of.kind.name(), of.done, of.wanted))
+        .collect();
+    if more > 0 {
+        named.push(format!("{more} more"));
+    }
+    if !named.is_empty() {
+        notes.push(format!(
+            "time={time} cannot be had of all: what is done once is done whole ({})",
+            named.join(", ")
+        ));
+    }
+    notes
 }
 
 /// The streams of a user's model.
@@ -131,6 +174,7 @@ fn lanes(generator: Generator, process: u32, think: bool) -> impl Iterator<Item 
         Box::new(Lane {
             shared: Arc::clone(&shared),
             number: lane as u32,
+            user: process,
             first_pid: 1 + process * PIDS,
             think,
             paths: PathTable::new(),
@@ -188,6 +232,7 @@ struct Shared {
 struct Lane {
     shared: Arc<Shared>,
     number: u32,
+    user: u32,
     first_pid: u32,
     think: bool,
     paths: PathTable,
@@ -220,7 +265,8 @@ impl Lane {
         let next = or(&mut generator, self.number);
         drop(generator);
         self.later = matches!(next, Next::Later);
-        if let Next::Batch(batch) = next {
+        if let Next::Batch(mut batch) = next {
+            batch.calls.retain_mut(as_carried);
             self.given += 1;
             self.thought = !self.think || batch.think_ns == 0;
             self.pending = Some(batch);
@@ -283,6 +329,11 @@ impl OpSource for Lane {
         }
     }
 
+    /// Users have nothing to do with one another.
+    fn company(&self) -> Option<u32> {
+        Some(self.user)
+    }
+
     fn next_batch(&mut self, out: &mut Vec<Op>) -> Result<usize, SourceError> {
         let batch = loop {
             if self.pending.is_none() {
@@ -317,6 +368,18 @@ impl OpSource for Lane {
         }
         Ok(given)
     }
+}
+
+/// A call as a target does it, if it does.
+fn as_carried(call: &mut Call) -> bool {
+    let Some(kind) = carried(&call.op) else {
+        return false;
+    };
+    if kind != call.op.kind {
+        (call.op.kind, call.op.flags) = (kind, 0);
+        (call.op.offset, call.op.length) = (None, None);
+    }
+    true
 }
 
 /// What targets do by names alone, whatever it was called on.

@@ -109,6 +109,8 @@ pub struct Program {
     /// For how long its run is meant to be run, nanoseconds; only of one built with
     /// [`Length::Declared`], whose streams then go on until they are stopped.
     pub run_for_ns: Option<u64>,
+    /// What it does otherwise than was asked for, each a sentence.
+    pub notes: Vec<String>,
 }
 
 impl Program {
@@ -116,7 +118,7 @@ impl Program {
     pub fn new(phases: Vec<Phase>) -> Self {
         Self {
             phases,
-            run_for_ns: None,
+            ..Self::default()
         }
     }
 

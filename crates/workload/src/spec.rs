@@ -220,6 +220,16 @@ impl WorkloadSpec {
         self
     }
 
+    /// Whether it is a model of a trace: what it sets up was there before that, and is none of it.
+    pub fn is_model(&self) -> bool {
+        match self {
+            WorkloadSpec::Generated { workload, .. } => {
+                matches!(workload.name, "model" | "filerunner")
+            }
+            WorkloadSpec::Command(_) => false,
+        }
+    }
+
     /// A short name for tables: the workload's, or the command's.
     pub fn short_name(&self) -> &str {
         match self {

@@ -117,9 +117,10 @@ pub struct ModelEvaluateArgs {
     /// Runs of each side on each target; one on targets whose time is computed
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: u32,
-    /// When operations start: as fast as possible, or at the trace's own times and with the model's think times
-    #[arg(long, value_enum, default_value = "afap")]
-    pub pace: PaceArg,
+    /// When operations start: as fast as possible (the default for a trace), or at the original's own pace and with the
+    /// model's think times (the default with --command and --workload, which think as they do)
+    #[arg(long, value_enum)]
+    pub pace: Option<PaceArg>,
     /// What caches hold when a run begins
     #[arg(long, value_enum, default_value = "cold")]
     pub cache: CachesArg,
@@ -158,7 +159,7 @@ pub struct ModelEvaluateArgs {
 pub enum PaceArg {
     /// As fast as possible
     Afap,
-    /// When the trace has them, and after the think times of the model
+    /// When the original has them, and after the think times of the model
     Own,
 }
 

@@ -333,10 +333,10 @@ impl Making<'_> {
 
     /// Runs the setup phases of a generated workload; returns its run phases.
     fn generate(&mut self, root: &dyn Root) -> Result<Vec<Phase>, String> {
-        let (phases, for_ns) = running::program(&self.request, Some(root)).map_err(|e| text(&e))?;
-        self.request.run_for_ns = for_ns;
+        let program = running::program(&self.request, Some(root)).map_err(|e| text(&e))?;
+        self.request.run_for_ns = program.run_for_ns;
         let mut rest = Vec::new();
-        for phase in phases {
+        for phase in program.phases {
             match phase.role {
                 Role::Setup => {
                     let name = phase.name.clone().into_owned();

@@ -38,9 +38,12 @@ impl<'a> OwnRun<'a> {
         stop: &'a AtomicBool,
     ) -> Result<Self, ValidateError> {
         let request = RunRequest::of(names.0.spec.clone());
-        let (phases, run_for_ns) =
-            running::program(&request, None).map_err(|e| failed(names, e))?;
-        let (setup, rest) = phases.into_iter().partition(|p| p.role == Role::Setup);
+        let program = running::program(&request, None).map_err(|e| failed(names, e))?;
+        let run_for_ns = program.run_for_ns;
+        let (setup, rest) = program
+            .phases
+            .into_iter()
+            .partition(|p| p.role == Role::Setup);
         let made = Self {
             names,
             request: RunRequest {

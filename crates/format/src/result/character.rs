@@ -192,11 +192,14 @@ pub enum Verdict {
 pub struct MeasureDistance {
     /// The measure.
     pub name: String,
-    /// 0: the same; 1: nothing in common. Absent where neither trace has any of it.
+    /// 0: the same; 1: nothing in common. Absent where neither trace has any of it, or one does not tell it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<f64>,
     /// What it is.
     pub what: String,
+    /// The trace that does not tell it, where the other does: then it counts for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_told_by: Option<PathBuf>,
 }
 
 /// Distances that were measured on workloads of fsage.

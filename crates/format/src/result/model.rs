@@ -138,6 +138,22 @@ pub struct FsmFit {
     pub written_bytes: ModelBytes,
     /// Hits in caches of a quarter, half and all of the pages that the trace touches, as they go by the last use.
     pub hits: Vec<FsmHits>,
+    /// What a run of the model does as another operation, or not at all.
+    #[serde(default)]
+    pub otherwise: Vec<FsmOtherwise>,
+}
+
+/// Operations of the model that its runs carry out otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FsmOtherwise {
+    /// What they are.
+    #[schemars(with = "String")]
+    pub kind: OpKind,
+    /// How many.
+    pub operations: u64,
+    /// What is done instead; null where nothing is.
+    #[schemars(with = "Option<String>")]
+    pub run_as: Option<OpKind>,
 }
 
 /// Operations of a kind.

@@ -2,228 +2,299 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use fsage_core::OpKind;
 
-use super::{Exported, Lost, calls, is_read, is_write, lines, mean, moved, sizes};
-use crate::fsm::{At, Dist, Model, Part};
+use super::played::{Moves, Played, parts};
+use super::{Exported, Lost, sizes};
+use crate::fsm::{Model, ModelError};
 
 /// fio keeps so many files open, and lays out so many for each process at the most.
 const OPEN_FILES: u64 = 16;
 const MOST_FILES: u64 = 10_000;
-/// Sizes of requests that are told, the most frequent.
-const MOST_SIZES: usize = 32;
+/// Sizes of requests that are told: fio takes no more.
+const MOST_SIZES: usize = 64;
 const LEAST_FILE_BYTES: u64 = 4096;
+/// Requests of the largest size in a file, where there is so much data: fio draws another size where one does not fit
+/// before the end, so that large ones would come less often.
+const REQUESTS: u64 = 64;
+
+/// One in so many requests, so many times as large as one is on average, which are more than this share of the bytes.
+const FEW_CALLS: u64 = 20;
+const FEW_LARGER: u64 = 8;
+const FEW_BYTES: f64 = 0.02;
 
 /// What a part does that fio can do.
 #[derive(Debug, Default)]
 struct Data {
-    /// Calls and bytes, of reads and of writes.
-    calls: [f64; 2],
-    bytes: [f64; 2],
-    random: f64,
-    syncs: f64,
-    think_ns: f64,
-    sizes: [BTreeMap<u64, f64>; 2],
-    files: u64,
-    files_bytes: f64,
+    /// Reads, and writes.
+    moves: [Moves; 2],
+    syncs: [u64; 2],
+    think_ns: u64,
+    files_bytes: u64,
 }
 
+/// What fio is told of.
+const SYNCS: [OpKind; 2] = [OpKind::Fsync, OpKind::Fdatasync];
+
 /// The model as a job file: `fio --directory=DIR FILE`.
-pub fn fio(model: &Model) -> Exported {
-    let mut lost = Lost::default();
+///
+/// # Errors
+/// It cannot be played.
+pub fn fio(model: &Arc<Model>) -> Result<Exported, ModelError> {
+    let played = Played::of(model)?;
     let class_sizes = sizes(model);
-    let larger = grown(model, &class_sizes);
+    let mut told: BTreeMap<OpKind, f64> = BTreeMap::new();
     let mut text = String::from(
         "; Made by fsage from a model. Run it by: fio --directory=DIR FILE\n\n\
-         [global]\nioengine=psync\nfallocate=none\nrandrepeat=1\nfile_service_type=random\ngroup_reporting=1\n",
+         [global]\nioengine=psync\nfallocate=none\nrandrepeat=1\nnorandommap=1\nfile_service_type=random\ngroup_reporting=1\n",
     );
     let _ = writeln!(text, "openfiles={OPEN_FILES}");
     for (number, phase) in model.phases.iter().enumerate() {
         let mut first = number > 0;
-        for part in &phase.parts {
-            let data = data(model, part, &class_sizes, larger, &mut lost);
-            let jobs = model.groups.get(part.group as usize - 1);
-            let jobs = jobs.map_or(1, |g| u64::from(g.at_once)).max(1);
-            if data.calls.iter().sum::<f64>() < 0.5 {
-                continue;
+        for (place, part) in phase.parts.iter().enumerate() {
+            let data = data(model, &played, (number, place), &class_sizes);
+            let at_once = model.groups.get(part.group as usize - 1);
+            let at_once = at_once.map_or(1, |g| u64::from(g.at_once)).max(1);
+            for job in data.jobs(at_once) {
+                let _ = write!(
+                    text,
+                    "\n[phase{}-group{}{}]\n{}",
+                    number + 1,
+                    part.group,
+                    job.name,
+                    if first { "stonewall\n" } else { "" }
+                );
+                first = false;
+                job.write(&mut text, &data, &mut told);
             }
-            let _ = write!(
-                text,
-                "\n[phase{}-group{}]\n{}",
-                number + 1,
-                part.group,
-                if first { "stonewall\n" } else { "" }
-            );
-            first = false;
-            job(&mut text, &data, jobs);
         }
     }
+    let mut lost = Lost::default();
+    lost.operations(&played, &told);
     lost.add("what follows what: scripts", model.visits.len() as f64);
     lost.add(
         "how soon files are used again: classes",
         model.classes.len() as f64,
     );
-    Exported {
+    Ok(Exported {
         text,
         operations: model.source.operations,
         left_out: lost.counts(),
-    }
+    })
 }
 
-/// How much larger files were when they were read to their ends than they are known to be before: so that as many bytes
-/// are read as the model's trace had.
-fn grown(model: &Model, class_sizes: &[u64]) -> f64 {
-    let (mut whole, mut others) = (0.0, 0.0);
-    for (line, times) in model.phases.iter().flat_map(|p| &p.parts).flat_map(lines) {
-        let place = (line.file.class as usize).wrapping_sub(1);
-        let size = class_sizes.get(place).copied().unwrap_or(0) as f64;
-        let steps = model.visit(line).map_or(&[][..], |v| &v.steps);
-        for step in steps.iter().filter(|s| is_read(s) && s.form.error == 0) {
-            match step.form.to_end {
-                Some(_) => whole += times as f64 * size,
-                None => others += times as f64 * moved(step),
-            }
-        }
-    }
-    let left = model.source.bytes_read as f64 - others;
-    if whole > 0.0 && left > 0.0 {
-        left / whole
-    } else {
-        1.0
-    }
-}
-
-fn data(model: &Model, part: &Part, class_sizes: &[u64], larger: f64, lost: &mut Lost) -> Data {
+/// What a part comes to.
+fn data(model: &Model, played: &Played, (phase, part): (usize, usize), sizes: &[u64]) -> Data {
     let mut data = Data::default();
     let mut classes = Vec::new();
-    for (line, times) in lines(part) {
-        let (times, class) = (times as f64, line.file.class as usize);
-        data.think_ns += times * mean(&line.think_ns);
-        let size = class_sizes.get(class.wrapping_sub(1)).copied().unwrap_or(0);
-        for step in model.visit(line).map_or(&[][..], |v| &v.steps) {
-            let n = times * calls(step, size);
-            let way = usize::from(is_write(step));
-            let does = is_write(step) || is_read(step);
-            if matches!(step.form.kind, OpKind::Fsync | OpKind::Fdatasync) && step.form.error == 0 {
-                data.syncs += n;
-            } else if !does || step.form.error != 0 {
-                lost.add(step.form.kind.name(), n);
-            } else {
-                // A call that finds the end moves nothing, and fio has none such.
-                let n = n - times * f64::from(step.form.to_end.unwrap_or(0));
-                let before = data.bytes.get(way).copied().unwrap_or(0.0);
-                let size = match step.form.to_end {
-                    Some(_) => (size as f64 * larger) as u64,
-                    None => size,
-                };
-                transfer(&mut data, step.form.at, way, n, &step.bytes, size);
-                if step.form.to_end.is_some()
-                    && let Some(sum) = data.bytes.get_mut(way)
-                {
-                    // Whatever is asked for, such a visit moves what the file has.
-                    *sum = before + times * size as f64;
-                }
-                if !classes.contains(&class) {
-                    classes.push(class);
-                }
-            }
+    let script = model.phases.get(phase).and_then(|p| p.parts.get(part));
+    let script = script.map_or(&[][..], |part| &part.script);
+    for (line, done) in played.part(phase, part) {
+        data.think_ns = data.think_ns.saturating_add(done.think_ns);
+        for (sum, more) in data.moves.iter_mut().zip(&done.moves) {
+            sum.add(more);
+        }
+        for (sum, kind) in data.syncs.iter_mut().zip(&SYNCS) {
+            *sum += done.counts.get(kind).copied().unwrap_or(0);
+        }
+        let class = script.get(line).map_or(0, |line| line.file.class as usize);
+        if done.moves.iter().any(|moves| moves.calls > 0) && !classes.contains(&class) {
+            classes.push(class);
         }
     }
     for class in classes {
         let of = model.classes.get(class.wrapping_sub(1));
         let files = of.map_or(0, |c| c.before.saturating_add(c.later)).max(1);
-        let size = class_sizes.get(class.wrapping_sub(1)).copied().unwrap_or(0);
-        data.files = data.files.saturating_add(files);
-        data.files_bytes += files as f64 * size as f64;
+        let size = sizes.get(class.wrapping_sub(1)).copied().unwrap_or(0);
+        data.files_bytes = data.files_bytes.saturating_add(files.saturating_mul(size));
     }
     data
 }
 
-fn transfer(data: &mut Data, at: At, way: usize, n: f64, bytes: &Dist, size: u64) {
-    let (Some(calls), Some(sum), Some(sizes)) = (
-        data.calls.get_mut(way),
-        data.bytes.get_mut(way),
-        data.sizes.get_mut(way),
-    ) else {
-        return;
-    };
-    *calls += n;
-    if matches!(at, At::Random | At::Skip(_)) {
-        data.random += n;
-    }
-    let whole = [(size.max(1), 1)];
-    let of: &[(u64, u64)] = if bytes.0.is_empty() { &whole } else { &bytes.0 };
-    let all: u64 = of.iter().map(|v| v.1).sum();
-    for &(value, times) in of {
-        let n = n * times as f64 / all.max(1) as f64;
-        let each = value.clamp(
-            1,
-            if size > 0 {
-                size.max(LEAST_FILE_BYTES)
-            } else {
-                u64::MAX
-            },
-        );
-        *sum += n * each as f64;
-        *sizes.entry(each).or_default() += n;
-    }
-}
-
-fn job(text: &mut String, data: &Data, jobs: u64) {
-    let all: f64 = data.calls.iter().sum();
-    let reads = (100.0 * data.calls[0] / all).round();
-    let random = (100.0 * data.random / all).round();
-    let files = (data.files / jobs).clamp(1, MOST_FILES);
-    let largest = data.sizes.iter().filter_map(|s| s.last_key_value());
-    let largest = largest.map(|s| *s.0).max().unwrap_or(0);
-    let file_bytes = (data.files_bytes / data.files.max(1) as f64) as u64;
-    let file_bytes = file_bytes.max(largest).max(LEAST_FILE_BYTES);
-    let io_bytes = (data.bytes.iter().sum::<f64>() / jobs as f64).max(1.0) as u64;
-    let mut lines = vec![
-        format!("numjobs={jobs}"),
-        "rw=randrw".to_owned(),
-        format!("rwmixread={reads:.0}"),
-        format!("percentage_random={random:.0}"),
-        format!("nrfiles={files}"),
-        format!("filesize={file_bytes}"),
-        format!("io_size={io_bytes}"),
-        format!(
-            "bssplit={},{}",
-            split(&data.sizes[0]),
-            split(&data.sizes[1])
-        ),
-        "bs_unaligned=1".to_owned(),
-    ];
-    let every = data.calls[1] / data.syncs;
-    if data.syncs >= 0.5 && every >= 0.5 {
-        lines.push(format!("fsync={:.0}", every.max(1.0)));
-    }
-    let think_us = (data.think_ns / all / 1000.0).round();
-    if think_us >= 1.0 {
-        lines.push(format!("thinktime={think_us:.0}us"));
-    }
-    for line in lines {
-        let _ = writeln!(text, "{line}");
-    }
-}
-
-/// `SIZE/PERCENT:…`, the most frequent sizes; percents add up to a hundred.
-fn split(sizes: &BTreeMap<u64, f64>) -> String {
-    let mut all: Vec<(u64, f64)> = sizes.iter().map(|(s, n)| (*s, *n)).collect();
-    all.sort_by(|a, b| b.1.total_cmp(&a.1));
-    all.truncate(MOST_SIZES);
-    let sum: f64 = all.iter().map(|s| s.1).sum();
-    let mut left = 100;
-    let mut shares: Vec<String> = Vec::new();
-    for (size, n) in all.iter().skip(1) {
-        let percent = ((100.0 * n / sum.max(1.0)).round() as u32).min(left);
-        if percent > 0 {
-            left -= percent;
-            shares.push(format!("{size}/{percent}"));
+impl Moves {
+    fn add(&mut self, more: &Self) {
+        self.calls += more.calls;
+        self.bytes = self.bytes.saturating_add(more.bytes);
+        self.apart += more.apart;
+        for (size, n) in &more.sizes {
+            *self.sizes.entry(*size).or_default() += n;
         }
     }
-    let first = all.first().map_or(LEAST_FILE_BYTES, |s| s.0);
-    shares.insert(0, format!("{first}/{left}"));
-    shares.join(":")
+}
+
+/// One that reads, or writes.
+struct Job {
+    /// What its name has more than those of the phase and the group.
+    name: String,
+    /// Of what it does.
+    moves: [Moves; 2],
+    /// How often each is done, by how many processes.
+    calls: [f64; 2],
+    jobs: u64,
+    /// Whether it is what the part does but for a few requests.
+    is_most: bool,
+}
+
+impl Job {
+    fn of(name: String, moves: [Moves; 2], [reads, writes]: [f64; 2], at_once: u64) -> Self {
+        let all = reads + writes;
+        let jobs = at_once.min(all as u64).max(1);
+        let each = (all / jobs as f64).round().max(1.0) / all * jobs as f64;
+        Self {
+            name,
+            moves,
+            calls: [reads * each, writes * each],
+            jobs,
+            is_most: true,
+        }
+    }
+}
+
+impl Moves {
+    /// Takes those out that are so few and so large that it hangs on chance how many bytes come of them where sizes are drawn.
+    fn take_few(&mut self) -> Vec<(u64, u64)> {
+        let most = (self.bytes as f64 * FEW_BYTES) as u64;
+        let large = (self.bytes / self.calls.max(1)).saturating_mul(FEW_LARGER);
+        let is_few = |(size, n): &(&u64, &u64)| {
+            let bytes = size.saturating_mul(**n);
+            **n <= self.calls / FEW_CALLS && bytes > most && **size > large
+        };
+        let few = self.sizes.iter().filter(is_few);
+        let few: Vec<(u64, u64)> = few.map(|(size, n)| (*size, *n)).collect();
+        for (size, n) in &few {
+            self.sizes.remove(size);
+            self.calls -= n;
+            self.bytes = self.bytes.saturating_sub(size.saturating_mul(*n));
+        }
+        self.apart = self.apart.min(self.calls);
+        few
+    }
+}
+
+impl Data {
+    /// As one job that reads and one that writes, as fio draws which comes next and so does neither as often as it should;
+    /// and others for a few large requests.
+    fn jobs(&self, at_once: u64) -> Vec<Job> {
+        let mut moves = self.moves.clone();
+        let mut jobs = Vec::new();
+        for (way, of_way) in moves.iter_mut().enumerate() {
+            for (size, n) in of_way.take_few() {
+                let mut own = [Moves::default(), Moves::default()];
+                let mut calls = [0.0; 2];
+                if let (Some(own), Some(calls)) = (own.get_mut(way), calls.get_mut(way)) {
+                    (own.calls, own.bytes, *calls) = (n, size.saturating_mul(n), n as f64);
+                    own.sizes.insert(size, n);
+                }
+                let name = format!("{}-{size}", if way == 0 { "-reads" } else { "-writes" });
+                let job = Job::of(name, own, calls, 1);
+                jobs.push(Job {
+                    is_most: false,
+                    ..job
+                });
+            }
+        }
+        for (way, of_way) in moves.into_iter().enumerate().rev() {
+            let mut own = [Moves::default(), Moves::default()];
+            let mut calls = [0.0; 2];
+            let is_any = of_way.calls > 0;
+            if let (Some(own), Some(calls)) = (own.get_mut(way), calls.get_mut(way)) {
+                (*calls, *own) = (of_way.calls as f64, of_way);
+            }
+            if is_any {
+                let name = if way == 0 { "-reads" } else { "-writes" };
+                jobs.insert(0, Job::of(name.into(), own, calls, at_once));
+            }
+        }
+        jobs
+    }
+}
+
+impl Job {
+    /// How many files each process has, of `bytes` in all, and how large they are.
+    fn files(&self, bytes: u64) -> (u64, u64) {
+        let largest = self.moves.iter().filter_map(|m| m.sizes.last_key_value());
+        let largest = largest.map(|size| *size.0).max().unwrap_or(1);
+        let of_job = (bytes / self.jobs).max(largest).max(LEAST_FILE_BYTES);
+        let one_size = self.moves.iter().all(|m| m.sizes.len() <= 1);
+        let requests = if one_size { 1 } else { REQUESTS };
+        let each = largest.saturating_mul(requests).min(of_job);
+        let each = each.max(LEAST_FILE_BYTES).max(of_job.div_ceil(MOST_FILES));
+        // Whole requests, so that the last one fits.
+        let each = each.div_ceil(largest).saturating_mul(largest);
+        (each, (of_job as f64 / each as f64).round().max(1.0) as u64)
+    }
+
+    fn write(&self, text: &mut String, data: &Data, told: &mut BTreeMap<OpKind, f64>) {
+        let all: f64 = self.calls.iter().sum();
+        let [reads, writes] = self.calls;
+        let of = |of: fn(&Moves) -> u64| self.moves.iter().map(of).fold(0, u64::saturating_add);
+        let (apart, moved, bytes) = (of(|m| m.apart), of(|m| m.calls), of(|m| m.bytes));
+        let (file_bytes, files) = self.files(data.files_bytes);
+        let jobs = self.jobs;
+        let mut lines = vec![
+            format!("numjobs={jobs}"),
+            "rw=randrw".to_owned(),
+            format!("rwmixread={:.0}", 100.0 * reads / all),
+            format!(
+                "percentage_random={:.0}",
+                100.0 * apart as f64 / moved as f64
+            ),
+            format!("nrfiles={files}"),
+            format!("filesize={file_bytes}"),
+            // It ends by their number, before that.
+            format!(
+                "io_size={}",
+                bytes.saturating_mul(4).max(file_bytes.saturating_mul(2))
+            ),
+            format!("number_ios={:.0}", all / jobs as f64),
+            format!(
+                "bssplit={},{}",
+                split(&self.moves[0].sizes),
+                split(&self.moves[1].sizes)
+            ),
+            "bs_unaligned=1".to_owned(),
+        ];
+        *told.entry(OpKind::Read).or_default() += reads;
+        *told.entry(OpKind::Write).or_default() += writes;
+        let syncs = data.syncs.iter().zip(SYNCS).filter(|_| self.is_most);
+        for ((&syncs, kind), name) in syncs.zip(["fsync", "fdatasync"]) {
+            let every = (writes / syncs as f64).round();
+            if syncs > 0 && writes >= 1.0 {
+                lines.push(format!("{name}={:.0}", every.max(1.0)));
+                *told.entry(kind).or_default() += (writes / every.max(1.0)).floor();
+            }
+        }
+        let think_us = (data.think_ns as f64 / all / 1000.0).round();
+        if think_us >= 1.0 && self.is_most {
+            lines.push(format!("thinktime={think_us:.0}us"));
+        }
+        for line in lines {
+            let _ = writeln!(text, "{line}");
+        }
+    }
+}
+
+/// `SIZE/PERCENT:…`: each a hundredth of the requests by its mean, like ones together; percents add up to a hundred.
+fn split(sizes: &BTreeMap<u64, u64>) -> String {
+    let of = |count: u64| {
+        let mut shares: Vec<(u64, u64)> = Vec::new();
+        for size in parts(sizes, count) {
+            match shares.last_mut() {
+                Some(last) if last.0 == size => last.1 += 100 / count,
+                _ => shares.push((size, 100 / count)),
+            }
+        }
+        shares
+    };
+    let mut shares = of(100);
+    if shares.len() > MOST_SIZES {
+        shares = of(50);
+    }
+    if shares.is_empty() {
+        shares.push((LEAST_FILE_BYTES, 100));
+    }
+    let shares = shares.iter().map(|(size, n)| format!("{size}/{n}"));
+    shares.collect::<Vec<_>>().join(":")
 }

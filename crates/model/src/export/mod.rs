@@ -1,16 +1,19 @@
 //! A model for other programs: the nearest that each can express, and what that leaves out.
 //!
-//! What is written is expected values: how often a line of a script runs is how often the lines before it say so.
+//! A model is played, and what is written is held against that: what it does more often than the file says is lost.
 
 mod fio;
+mod played;
 mod wml;
 
 use std::collections::BTreeMap;
 
 pub use fio::fio;
+use fsage_core::OpKind;
 pub use wml::{Dialect, wml};
 
-use crate::fsm::{Dist, Line, Model, Part, VisitStep};
+use crate::fsm::{Dist, Model, VisitStep};
+use played::Played;
 
 /// What was written, and what was not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,19 +30,6 @@ pub struct Exported {
 fn mean(of: &Dist) -> f64 {
     let sum: f64 = of.0.iter().map(|v| v.0 as f64 * v.1 as f64).sum();
     sum / of.count().max(1) as f64
-}
-
-/// The lines of a part, each with how often it runs.
-fn lines(part: &Part) -> Vec<(&Line, u64)> {
-    let mut times = vec![0_u64; part.script.len()];
-    let followers = part.script.iter().map(|line| &line.next);
-    for (line, n) in followers.chain([&part.first]).flat_map(|next| &next.0) {
-        let place = usize::try_from(*line).ok().and_then(|n| n.checked_sub(1));
-        if let Some(sum) = place.and_then(|place| times.get_mut(place)) {
-            *sum = sum.saturating_add(*n);
-        }
-    }
-    part.script.iter().zip(times).collect()
 }
 
 /// The mean size of the files of a class: as they were, or as they are written.
@@ -68,11 +58,11 @@ fn sizes(model: &Model) -> Vec<u64> {
 }
 
 fn is_write(step: &VisitStep) -> bool {
-    step.form.kind == fsage_core::OpKind::Write
+    step.form.kind == OpKind::Write
 }
 
 fn is_read(step: &VisitStep) -> bool {
-    step.form.kind == fsage_core::OpKind::Read
+    step.form.kind == OpKind::Read
 }
 
 /// The bytes of all of a step's calls; of one that goes on to a file's end, of one call.
@@ -102,6 +92,14 @@ impl Lost {
     fn add(&mut self, what: &str, times: f64) {
         if times > 0.0 {
             *self.0.entry(what.to_owned()).or_default() += times;
+        }
+    }
+
+    /// Of each kind as many operations as the model does more than the file says.
+    fn operations(&mut self, played: &Played, told: &BTreeMap<OpKind, f64>) {
+        for (kind, n) in played.counts() {
+            let told = told.get(&kind).copied().unwrap_or(0.0);
+            self.add(kind.name(), (n as f64 - told).round());
         }
     }
 

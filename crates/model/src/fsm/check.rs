@@ -228,8 +228,16 @@ impl Model {
         for (i, group) in self.groups.iter().enumerate() {
             let way = |key| [Key("group"), Number(i), Key(key)];
             at_once += u64::from(group.at_once);
+            if group.processes == 0 {
+                return Err(wrong(&way("processes"), "0, expected at least 1"));
+            }
             if group.at_once == 0 {
                 return Err(wrong(&way("at_once"), "0, expected at least 1"));
+            }
+            if u64::from(group.at_once) > group.processes {
+                let (at_once, processes) = (group.at_once, group.processes);
+                let what = format!("{at_once}, expected at most its processes, {processes}");
+                return Err(wrong(&way("at_once"), what));
             }
             if at_once > MOST_AT_ONCE {
                 let what = format!("{at_once} so far, expected at most {MOST_AT_ONCE} in all");

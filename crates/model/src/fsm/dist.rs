@@ -53,9 +53,85 @@ impl Dist {
         self.0.iter().all(|v| v.0 == value)
     }
 
+    /// So many values instead, `factor` times as large: equal parts of these by their means, so that the sum is
+    /// `factor` times what so many of these have, and none is less than `least`.
+    pub fn stretched(&self, count: u64, factor: f64, least: u64) -> Self {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        let each = sorted.iter().map(|v| v.1 as f64).sum::<f64>() / count as f64;
+        let mut out = Stretched::new(least);
+        // What there is of a part that is not whole yet: its weight, and its sum.
+        let (mut weight, mut sum) = (0.0, 0.0);
+        for (value, times) in sorted {
+            let (value, mut left) = (value as f64, times as f64);
+            if weight > 0.0 {
+                let more = left.min(each - weight);
+                (weight, sum, left) = (weight + more, sum + more * value, left - more);
+                if weight >= each * ALMOST {
+                    out.push(sum / weight * factor, 1);
+                    (weight, sum) = (0.0, 0.0);
+                }
+            }
+            let whole = (left / each + 1.0 - ALMOST).floor();
+            out.push(value * factor, whole as u64);
+            left -= whole * each;
+            if left > each * (1.0 - ALMOST) {
+                (weight, sum) = (weight + left, sum + left * value);
+            }
+        }
+        let lacks = count.saturating_sub(out.count);
+        if lacks > 0 && !self.is_empty() {
+            let last = self.most() as f64;
+            let mean = if weight > 0.0 { sum / weight } else { last };
+            out.push(mean * factor, lacks);
+        }
+        Self(out.values)
+    }
+
     /// The largest value.
     pub fn most(&self) -> u64 {
         self.0.iter().map(|v| v.0).max().unwrap_or(0)
+    }
+}
+
+/// Parts that differ by less are of one size: sums of fractions are not exact.
+const ALMOST: f64 = 1.0 - 1e-9;
+
+/// Values with fractions as whole ones whose sum is theirs.
+#[derive(Debug)]
+struct Stretched {
+    values: Vec<(u64, u64)>,
+    count: u64,
+    least: u64,
+    /// What the values so far are too small by, in all.
+    lacks: f64,
+}
+
+impl Stretched {
+    fn new(least: u64) -> Self {
+        Self {
+            values: Vec::new(),
+            count: 0,
+            least,
+            lacks: 0.0,
+        }
+    }
+
+    fn push(&mut self, value: f64, times: u64) {
+        let low = value.floor().max(self.least as f64);
+        let wanted = value * times as f64 + self.lacks;
+        let more = (wanted - low * times as f64).round();
+        let more = more.clamp(0.0, times as f64) as u64;
+        self.lacks = wanted - low * times as f64 - more as f64;
+        self.count += times;
+        let low = low as u64;
+        for entry in [(low, times - more), (low.saturating_add(1), more)] {
+            match self.values.last_mut() {
+                _ if entry.1 == 0 => {}
+                Some(last) if last.0 == entry.0 => last.1 += entry.1,
+                _ => self.values.push(entry),
+            }
+        }
     }
 }
 
@@ -258,6 +334,32 @@ mod tests {
         assert_eq!(sum, want);
         assert!(dist.0.contains(&(4096, 1668)), "{dist}");
         assert_eq!(dist.to_string().parse::<Dist>().unwrap(), dist);
+    }
+
+    #[test]
+    fn as_many_values_as_asked_for_have_the_sum_that_so_many_have() {
+        let dist: Dist = "1*3,10*2,700,20000*4".parse().unwrap();
+        let sum = |dist: &Dist| dist.0.iter().map(|(v, n)| v * n).sum::<u64>();
+        assert_eq!(dist.stretched(10, 1.0, 0), dist);
+        for (count, factor) in [
+            (5, 1.0),
+            (7, 1.0),
+            (100, 1.0),
+            (4, 2.5),
+            (10, 0.5),
+            (1, 0.1),
+        ] {
+            let found = dist.stretched(count, factor, 0);
+            let wanted = sum(&dist) as f64 / 10.0 * count as f64 * factor;
+            assert_eq!(found.count(), count, "{found}");
+            assert!(
+                (sum(&found) as f64 - wanted).abs() <= 1.0,
+                "{found}: {wanted}"
+            );
+        }
+        // What cannot be smaller stays, and others make it good.
+        assert_eq!(dist.stretched(10, 0.01, 1).0.first(), Some(&(1, 6)));
+        assert!(Dist::default().stretched(3, 1.0, 0).is_empty());
     }
 
     #[test]

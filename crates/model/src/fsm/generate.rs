@@ -29,8 +29,6 @@ use streams::Streams;
 pub struct Options {
     /// Where random choices start.
     pub seed: u64,
-    /// How much longer than the trace.
-    pub time: f64,
     /// How many more files, or larger ones.
     pub data: f64,
     /// The directory that holds everything, with a slash behind it; empty for the target's own.
@@ -48,7 +46,6 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             seed: 42,
-            time: 1.0,
             data: 1.0,
             prefix: String::new(),
             endless: false,
@@ -71,6 +68,8 @@ pub struct Batch {
     pub span_ns: (u64, u64),
     /// The thread that does it.
     pub tid: u32,
+    /// The phase, its part and the line of that, each from 0.
+    pub place: (usize, usize, usize),
 }
 
 /// What comes after a lane's turn.
@@ -152,18 +151,13 @@ impl Generator {
     pub fn new(model: Arc<Model>, options: Options) -> Result<Self, ModelError> {
         model.check_scale(Scale {
             users: 1,
-            time: options.time,
+            time: 1.0,
             data: options.data,
         })?;
         let mut random = Random::new(options.seed);
         let names = Names::new(&model, options.data, &options.prefix, &mut random);
         let player = Player::new(&model, names);
-        let left = |p: &Phase| {
-            p.parts
-                .iter()
-                .map(|part| Left::new(&model, part, options.time))
-                .collect()
-        };
+        let left = |p: &Phase| p.parts.iter().map(|part| Left::new(&model, part)).collect();
         let groups = model.groups.len();
         let places: u32 = model.groups.iter().map(|group| group.at_once).sum();
         let of_place = options.streams.checked_div(places).unwrap_or(0);
@@ -308,7 +302,7 @@ impl Generator {
             self.roots();
             for (left, phase) in self.left.iter_mut().zip(&model.phases) {
                 for (left, part) in left.iter_mut().zip(&phase.parts) {
-                    *left = Left::new(model, part, self.options.time);
+                    *left = Left::new(model, part);
                 }
             }
         }
@@ -356,7 +350,6 @@ impl Generator {
             lane.thought_ns = Some(think_ns);
             return Some(now_ns.saturating_add(think_ns));
         };
-        left.visits -= 1;
         if line.begins > 0 {
             return self.begin(model, (now_ns, think_ns), index, (phase, part, at));
         }
@@ -389,6 +382,7 @@ impl Generator {
             calls,
             span_ns: (now_ns, then_ns),
             tid: who.tid,
+            place: (phase, part, at),
         };
         self.streams.give(who.visit.0, batch);
         lane.walked += 1;

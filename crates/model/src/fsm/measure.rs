@@ -1,7 +1,10 @@
 //! What two streams of operations are held against each other by, without running either.
 
+use std::collections::BTreeMap;
+
 use fsage_core::{KindClass, Op, OpKind, OpSink, PathTable, SinkError};
 
+use super::carry::carried;
 use super::generate::Generator;
 use super::resolve::{Done, NONE, Resolver, is_write};
 use super::reuse::{PAGE_BYTES, Reuse};
@@ -18,6 +21,8 @@ pub struct Measures {
     pub bytes_read: u64,
     /// Bytes written.
     pub bytes_written: u64,
+    /// What a run carries out as another kind of operation than it is, or not at all; of what was played alone.
+    pub otherwise: BTreeMap<(OpKind, Option<OpKind>), u64>,
     reuse: Reuse,
 }
 
@@ -82,6 +87,10 @@ impl Measures {
                     path.as_ref().and_then(|p| paths.intern(p))
                 };
                 (call.op.path, call.op.path2) = (id(&call.path), id(&call.path2));
+                let (kind, run) = (call.op.kind, carried(&call.op));
+                if run != Some(kind) {
+                    *self.otherwise.entry((kind, run)).or_default() += 1;
+                }
                 self.take(&call.op, &paths);
             }
             if paths.len() > 1 << 16 {

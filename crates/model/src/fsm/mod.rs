@@ -6,11 +6,13 @@
 //! it: every count is drawn without putting back, so that as much is done of each as was; files are found again by how
 //! recently they were used, so that a cache of any size hits as often.
 
+mod carry;
 mod character;
 mod check;
 mod classes;
 mod dist;
 mod fit;
+mod flow;
 mod gather;
 mod generate;
 mod group;
@@ -23,8 +25,10 @@ mod possible;
 mod recency;
 pub(crate) mod resolve;
 mod reuse;
+mod scale;
 pub(crate) mod step;
 
+pub use carry::carried;
 pub use character::Character;
 pub use check::{ModelError, Scale};
 pub use dist::{Deck, Dist, Random};
@@ -37,4 +41,5 @@ pub use outline::{Outline, outline};
 pub use play::Call;
 pub use recency::Recency;
 pub use reuse::Reuse;
+pub use scale::OffByTime;
 pub use step::{At, VisitStep};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use fsage_core::OpKind;
 use rustc_hash::FxHashMap;
 
+use super::carry::carried;
 use super::character::at_once;
 use super::check::ModelError;
 use super::generate::{Generator, Options};
@@ -28,7 +29,7 @@ pub struct Outline {
     pub directories_made: u64,
     /// The most processes and threads that do something at the same time, as the trace has the times.
     pub at_once: u64,
-    /// How often it does what.
+    /// How often a run of it does what.
     pub counts: BTreeMap<OpKind, u64>,
     /// Bytes read.
     pub bytes_read: u64,
@@ -58,7 +59,10 @@ pub fn outline(model: Arc<Model>) -> Result<Outline, ModelError> {
         *span = (span.0.min(batch.span_ns.0), span.1.max(batch.span_ns.1));
         for op in batch.calls.iter().map(|call| &call.op) {
             calls += 1;
-            *found.counts.entry(op.kind).or_default() += 1;
+            let Some(kind) = carried(op) else {
+                continue;
+            };
+            *found.counts.entry(kind).or_default() += 1;
             let bytes = if is_write(op) {
                 &mut found.bytes_written
             } else {

@@ -16,10 +16,10 @@ use super::model::{Model, Stage, Type};
 use super::names::{LONGEST, Names, Opened, Touched};
 use super::possible::{can_be, inside, is_another};
 use super::resolve::{KEPT, errno_of};
-use super::step::{LARGEST, VisitStep};
+use super::step::{LARGEST, VisitStep, is_xattr};
 use call::by_name;
 pub use call::{Call, Who};
-use decks::{Decks, From};
+use decks::{Decks, From, of_steps};
 
 /// A visit that goes on for longer is cut: its calls are held at once.
 const CALLS: usize = 1 << 20;
@@ -64,10 +64,7 @@ struct About {
 impl Player {
     /// Of these files.
     pub fn new(model: &Model, names: Names) -> Self {
-        let decks = model
-            .visits
-            .iter()
-            .map(|v| vec![Decks::default(); v.steps.len()]);
+        let decks = model.visits.iter().map(|visit| of_steps(&visit.steps));
         Self {
             names,
             decks: decks.collect(),
@@ -235,10 +232,7 @@ impl Player {
         if matches!(op.kind, OpKind::Truncate | OpKind::Setxattr) {
             op.length = Some(bytes);
         }
-        if matches!(
-            op.kind,
-            OpKind::Setxattr | OpKind::Getxattr | OpKind::Removexattr | OpKind::Listxattr
-        ) {
+        if is_xattr(op.kind) {
             path2 = (op.kind != OpKind::Listxattr).then(|| Arc::from(&b"user.fsage"[..]));
             error = error.or((step.form.error != 0).then_some(Errno(step.form.error)));
         }

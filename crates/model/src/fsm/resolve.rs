@@ -15,7 +15,7 @@ use crate::descriptors::{Descriptors, follow};
 
 use super::model::{Pick, Stage, Type};
 use super::recency::Recency;
-use super::step::{Form, LARGEST};
+use super::step::{Form, LARGEST, is_xattr};
 use change::fewer;
 use files::is_usual;
 
@@ -23,7 +23,7 @@ use files::is_usual;
 pub const NONE: u32 = u32::MAX;
 
 /// The flags of open(2) that matter to a file system.
-const OPEN_FLAGS: u32 =
+pub const OPEN_FLAGS: u32 =
     3 | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DIRECTORY | O_NOFOLLOW | 0o40_000 | 0o4_010_000;
 
 /// The flag of a close after which a mapping still has the file open: it costs nothing and is counted nowhere.
@@ -449,10 +449,7 @@ impl Resolver {
                 Err(Out::Aside)
             };
         }
-        let xattr = matches!(
-            op.kind,
-            OpKind::Setxattr | OpKind::Getxattr | OpKind::Listxattr | OpKind::Removexattr
-        );
+        let xattr = is_xattr(op.kind);
         // Whoever asks whether each directory of a path is a link.
         let no_link = op.kind == OpKind::Readlink && error == 22;
         if !matches!(error, 0 | 2 | 17) && !xattr && !no_link {

@@ -5,7 +5,10 @@ use std::str::FromStr;
 
 use fsage_core::{Errno, KindClass, OpKind};
 
+use fsage_namespace::flags::AT_SYMLINK_NOFOLLOW;
+
 use super::dist::Dist;
+use super::resolve::OPEN_FLAGS;
 
 /// Where a transfer starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -318,9 +321,62 @@ impl FromStr for VisitStep {
 /// Sizes and offsets beyond this fill any target.
 pub const LARGEST: u64 = 1 << 40;
 
+/// The errors of calls by name that the state of the files gives.
+const ERRORS: [i32; 7] = [2, 17, 20, 21, 36, 39, 40];
+
+impl Form {
+    /// Flags and errors are those that a model can play.
+    fn check(&self) -> Result<(), String> {
+        let kind = self.kind.name();
+        let can_be = match self.kind {
+            OpKind::Open => OPEN_FLAGS,
+            OpKind::Stat => AT_SYMLINK_NOFOLLOW,
+            OpKind::Fault | OpKind::Readdir | OpKind::Close => 1,
+            _ => u32::MAX,
+        };
+        if self.flags & !can_be != 0 {
+            return Err(format!(
+                "{kind}: flags={:#x}, expected some of {can_be:#x}",
+                self.flags
+            ));
+        }
+        let by_name = self.kind.class() == KindClass::Name;
+        let can_fail = match self.error {
+            0 => true,
+            // As a file system has none is its own affair.
+            _ if is_xattr(self.kind) => true,
+            22 => self.kind == OpKind::Readlink,
+            error => by_name && ERRORS.contains(&error),
+        };
+        if can_fail {
+            return Ok(());
+        }
+        let shown = |error: i32| match Errno(error).symbol() {
+            Some(symbol) => symbol.to_owned(),
+            None => error.to_string(),
+        };
+        let expected = if by_name {
+            ERRORS.map(shown).join(", ")
+        } else {
+            "none".to_owned()
+        };
+        Err(format!(
+            "{kind}: error={}, expected {expected}",
+            shown(self.error)
+        ))
+    }
+}
+
+/// Whether a call is about extended attributes.
+pub(super) fn is_xattr(kind: OpKind) -> bool {
+    use OpKind::{Getxattr, Listxattr, Removexattr, Setxattr};
+    matches!(kind, Setxattr | Getxattr | Listxattr | Removexattr)
+}
+
 impl VisitStep {
     fn check(&self) -> Result<(), String> {
         let kind = self.form.kind.name();
+        self.form.check()?;
         if self.bytes.most() > LARGEST {
             return Err(format!(
                 "{kind}: bytes of {}, expected at most {LARGEST}",

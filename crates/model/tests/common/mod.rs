@@ -40,3 +40,16 @@ impl Trace {
         Model::parse(&text).unwrap()
     }
 }
+
+/// A model of one process that does these visits, each told by its steps, by that script.
+pub fn model_of(files: &str, visits: &[&str], script: &[&str]) -> String {
+    let visits: String = visits.iter().fold(String::new(), |text, steps| {
+        text + &format!("[[visit]]\nsteps = [{steps}]\n")
+    });
+    format!(
+        "format = \"fsm\"\nversion = 1\ndirectories = [0]\n\
+         [source]\noperations = 1\nbytes_read = 0\nbytes_written = 0\nspan_ns = 0\n\
+         {files}{visits}[[group]]\nprocesses = 1\nat_once = 1\n\
+         [[phase]]\nstart_ns = 0\n[[phase.part]]\ngroup = 1\nfirst = \"1\"\nscript = {script:?}\n"
+    )
+}

@@ -216,7 +216,10 @@ pub fn program(name: &str, text: &str, options: &Options) -> Result<Program, Str
         if cold { run.cold() } else { run },
         Phase::new(Role::Teardown, "remove files", teardown),
     ];
-    Ok(Program { phases, run_for_ns })
+    Ok(Program {
+        run_for_ns,
+        ..Program::new(phases)
+    })
 }
 
 /// What a script called `name` says of itself.

@@ -1,5 +1,7 @@
 //! `fsage export M.fsm --to filebench|fio|wml`.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result, anyhow, bail};
 use fsage_format::result::summary::{Content, ConversionSummary};
 use fsage_format::{FileKind, bounded};
@@ -37,12 +39,14 @@ pub fn write(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary>
     let expected = "a model of at most 16 MiB";
     let bytes = bounded::read(&args.file, bounded::MAX_TEXT_BYTES, expected)?;
     let text = String::from_utf8(bytes).with_context(|| format!("read {name} as text"))?;
-    let model = Model::parse(&text).map_err(|e| anyhow!("export {name}: {e}"))?;
+    let failed = |e| anyhow!("export {name}: {e}");
+    let model = Arc::new(Model::parse(&text).map_err(failed)?);
     let exported = match args.to {
         ExportFormat::Fio => fio(&model),
         ExportFormat::Filebench => wml(&model, Dialect::Filebench),
         _ => wml(&model, Dialect::Fsage),
     };
+    let exported = exported.map_err(failed)?;
     output
         .write_all(exported.text.as_bytes())
         .with_context(|| format!("write {}", args.output.display()))?;

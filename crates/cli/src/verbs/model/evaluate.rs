@@ -92,8 +92,9 @@ fn planned(args: &ModelEvaluateArgs) -> Result<EvaluatePlan> {
         (None, None, text) => (&args.first, workload(text.as_deref().unwrap_or_default())?),
     };
     let parse = |text: &String| Ok(NamedTarget::from(target::parse(text)?));
+    let pace = pace(args)?;
     Ok(EvaluatePlan {
-        model: model(file, args)?,
+        model: model(file, pace, args)?,
         contents: contents(file, &original)?,
         original,
         targets: args.on.iter().map(parse).collect::<Result<_>>()?,
@@ -102,7 +103,7 @@ fn planned(args: &ModelEvaluateArgs) -> Result<EvaluatePlan> {
             CachesArg::Cold => CacheState::Cold,
             CachesArg::Warm => CacheState::Warm,
         },
-        pace: match args.pace {
+        pace: match pace {
             PaceArg::Afap => Pace::AsFastAsPossible,
             PaceArg::Own => Pace::Times(1.0),
         },
@@ -115,6 +116,19 @@ fn planned(args: &ModelEvaluateArgs) -> Result<EvaluatePlan> {
     })
 }
 
+/// The pace of both sides: what a trace thinks is left out of its replay, and nobody leaves it out of what is run.
+fn pace(args: &ModelEvaluateArgs) -> Result<PaceArg, UsageError> {
+    match args.pace {
+        Some(PaceArg::Afap) if args.command.is_some() => Err(UsageError(
+            "--pace afap with --command: what a command thinks cannot be left out; expected own"
+                .into(),
+        )),
+        Some(pace) => Ok(pace),
+        None if args.model.is_some() => Ok(PaceArg::Afap),
+        None => Ok(PaceArg::Own),
+    }
+}
+
 fn workload(text: &str) -> Result<Original> {
     let read = text.parse::<NamedWorkload>();
     let read = read.with_context(|| format!("read workload `{text}`"))?;
@@ -122,11 +136,11 @@ fn workload(text: &str) -> Result<Original> {
 }
 
 /// The workload that runs a model.
-fn model(file: &Path, args: &ModelEvaluateArgs) -> Result<NamedWorkload> {
+fn model(file: &Path, pace: PaceArg, args: &ModelEvaluateArgs) -> Result<NamedWorkload> {
     let shown = file.display();
     let text = match file.extension().and_then(|kind| kind.to_str()) {
         Some("fsm") => {
-            let think = match args.pace {
+            let think = match pace {
                 PaceArg::Afap => ",think=false",
                 PaceArg::Own => "",
             };

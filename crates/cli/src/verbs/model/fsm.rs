@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Result, anyhow};
 use fsage_core::OpKind;
 use fsage_format::record::write_whole;
-use fsage_format::result::model::{FsmCount, FsmFit, FsmHits};
+use fsage_format::result::model::{FsmCount, FsmFit, FsmHits, FsmOtherwise};
 use fsage_format::trace::TraceReader;
 use fsage_model::fsm::{Gather, Generator, Measures, Model, Options, Type, fit};
 
@@ -119,6 +119,15 @@ fn found(
                 cache_bytes: pages as u64 * 4096,
                 trace_percent: 100.0 * trace.hits(pages),
                 model_percent: 100.0 * played.hits(pages),
+            })
+            .collect(),
+        otherwise: played
+            .otherwise
+            .iter()
+            .map(|(&(kind, run_as), &operations)| FsmOtherwise {
+                kind,
+                operations,
+                run_as,
             })
             .collect(),
     };

@@ -1,5 +1,6 @@
 //! `fsage show TRACE --characterise` and `fsage show A --against B`.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -12,7 +13,7 @@ use fsage_format::trace::TraceReader;
 use fsage_host::signals;
 use fsage_model::fsm::Character;
 use fsage_model::likeness::likeness;
-use fsage_report::{characterised, plot};
+use fsage_report::{characterised, plot, units};
 use fsage_workload::characterize::Characterizer;
 
 use super::super::model::{all, roots};
@@ -20,7 +21,7 @@ use crate::args::ShowArgs;
 use crate::exit::{Exit, UsageError};
 use crate::files::{apart, no_stream, open_trace, remark, writable};
 use crate::made::Made;
-use crate::out;
+use crate::{out, ui};
 
 /// Whether it is; a mistake in what goes with it is an error.
 pub fn is_asked(args: &ShowArgs) -> Result<bool, UsageError> {
@@ -100,12 +101,17 @@ fn exit(whole: bool) -> Exit {
 fn characterised(args: &ShowArgs, path: &Path, stop: &AtomicBool) -> Result<(Characterised, bool)> {
     let mut reader = open_trace(path)?;
     remark(path, &reader);
-    let (first_ns, last_ns) = ends(path, reader.total_operations())?;
+    let run = of_run(path, &reader);
+    let (first_ns, last_ns) = ends(path, &run)?;
     let mut character = Character::new(&roots(&args.under, &reader), first_ns, last_ns);
     let mut others = Characterizer::new();
+    let mut number = 0;
     all(&mut reader, stop, |op, paths: &PathTable| {
-        character.take(op, paths);
-        others.take(op, paths);
+        if run.contains(&number) {
+            character.take(op, paths);
+            others.take(op, paths);
+        }
+        number += 1;
         Ok(())
     })?;
     let found = super::finished(others, &reader);
@@ -137,19 +143,47 @@ fn characterised(args: &ShowArgs, path: &Path, stop: &AtomicBool) -> Result<(Cha
 /// How many operations at a trace's end are looked at for the one that began last: they need not be in that order.
 const LAST: u64 = 1000;
 
-/// When the first and the last of so many operations begin.
-fn ends(path: &Path, operations: u64) -> Result<(u64, u64)> {
+/// Which operations of a trace are its workload's: what set that up and took it down again is not. Says how many are left
+/// out.
+fn of_run(path: &Path, reader: &TraceReader) -> Range<u64> {
+    let all = reader.total_operations();
+    let (setup, teardown) = reader.end().map_or((0, 0), |end| {
+        (end.setup_operations, end.teardown_operations)
+    });
+    let run = setup.min(all)..all.saturating_sub(teardown);
+    if run.is_empty() || run == (0..all) {
+        return 0..all;
+    }
+    let of = |n: u64, what: &str| (n > 0).then(|| format!("{} of its {what}", units::count(n)));
+    let left = [of(setup, "set-up"), of(teardown, "teardown")];
+    let left: Vec<String> = left.into_iter().flatten().collect();
+    ui::line(&format!(
+        "{}: left out are the operations that are not the workload's: {}",
+        path.display(),
+        left.join(", ")
+    ));
+    run
+}
+
+/// When the first and the last of these operations begin.
+fn ends(path: &Path, run: &Range<u64>) -> Result<(u64, u64)> {
     let mut batch = Vec::new();
-    TraceReader::open(path)?.next_batch(&mut batch)?;
+    let mut reader = TraceReader::open(path)?;
+    reader.skip(run.start)?;
+    reader.next_batch(&mut batch)?;
     let first_ns = batch.first().map_or(0, |op| op.start_ns);
     let mut reader = TraceReader::open(path)?;
-    reader.skip(operations.saturating_sub(LAST))?;
+    let mut at = run.end.saturating_sub(LAST).max(run.start);
+    reader.skip(at)?;
     let mut last_ns = first_ns;
     loop {
         batch.clear();
-        if reader.next_batch(&mut batch)? == 0 {
+        if reader.next_batch(&mut batch)? == 0 || at >= run.end {
             return Ok((first_ns, last_ns));
         }
-        last_ns = batch.iter().map(|op| op.start_ns).fold(last_ns, u64::max);
+        let left = (run.end - at) as usize;
+        let starts = batch.iter().take(left).map(|op| op.start_ns);
+        last_ns = starts.fold(last_ns, u64::max);
+        at += batch.len() as u64;
     }
 }

@@ -78,6 +78,17 @@ pub struct TraceEnd {
     pub stopped: Option<String>,
     /// The programs that processes ran, by their number, also where `under` left their calls out.
     pub programs: BTreeMap<u32, String>,
+    /// Of a model's run: how many of the first operations make what was there before its trace, and are none of that.
+    #[serde(skip_serializing_if = "is_none")]
+    pub setup_operations: u64,
+    /// How many of the last ones remove what the others made.
+    #[serde(skip_serializing_if = "is_none")]
+    pub teardown_operations: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 impl TraceEnd {

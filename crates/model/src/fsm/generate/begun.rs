@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 
 use super::super::model::Model;
+use super::left::Left;
 use super::{Batch, Generator, is_started};
 
 /// One that is to begin: behind which visit, and by which thread it was begun.
@@ -55,9 +56,8 @@ impl Begun {
 impl Generator {
     /// As many as nobody begins are to come.
     pub(super) fn roots(&mut self) {
-        let times = self.options.time.ceil() as u64;
         for (roots, group) in self.begun.roots.iter_mut().zip(&self.model.groups) {
-            *roots = group.roots().saturating_mul(times);
+            *roots = group.roots();
         }
     }
 
@@ -154,6 +154,7 @@ impl Generator {
             calls: Vec::new(),
             span_ns: (now_ns, now_ns),
             tid: who.tid,
+            place: (phase, part, at),
         };
         self.streams.give(who.visit.0, batch);
         *self.begun.living.entry(who.tid).or_default() += 1;
@@ -213,7 +214,7 @@ impl Generator {
             let part = parts.iter().position(|part| part.group == lane.group);
             let left = self.left.get(lane.phase);
             let left = part.and_then(|part| left?.get(part));
-            if !left.is_some_and(|left| left.visits > 0 && left.begins()) {
+            if !left.is_some_and(Left::begins) {
                 continue;
             }
             (lane.started, lane.idle) = (true, false);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::super::classes::Classes;
-use super::super::dist::{Deck, Dist, Random};
+use super::super::dist::{Deck, Random};
 use super::super::model::{Model, Part, Pick};
 use super::super::names::Has;
 use super::needs::needs;
@@ -23,8 +23,6 @@ pub(super) struct Left {
     pub(super) ends: Vec<bool>,
     /// Of each line the classes of which one must be open.
     pub(super) needs: Vec<Classes>,
-    /// How many more visits there are, of a part of the trace's time.
-    pub(super) visits: u64,
     /// How many one that begins does, on average.
     pub(super) each: u64,
     pub(super) think: Vec<Deck>,
@@ -103,22 +101,14 @@ impl Left {
         left.any(|first| first.1 > 0)
     }
 
-    pub(super) fn new(model: &Model, part: &Part, time: f64) -> Self {
-        // Of a part of a time what the next whole one has is begun, and left at that part.
-        let whole = time.ceil() as u64;
-        let scaled = |dist: &Dist| {
-            dist.0
-                .iter()
-                .map(|&(line, n)| (line, n.saturating_mul(whole)))
-                .collect()
-        };
+    pub(super) fn new(model: &Model, part: &Part) -> Self {
         let all = part
             .script
             .iter()
             .fold(0, |n: u64, line| n.saturating_add(line.visits()));
         let lines = part.script.len();
-        let mut new: Vec<(u64, u64)> = scaled(&part.first);
-        for (line, n) in scaled(&part.going_on) {
+        let mut new = part.first.0.clone();
+        for &(line, n) in &part.going_on.0 {
             let mut of_line = new.iter_mut().filter(|first| first.0 == line);
             if let Some(first) = of_line.next() {
                 first.1 = first.1.saturating_sub(n);
@@ -126,17 +116,11 @@ impl Left {
         }
         Self {
             first: new,
-            going_on: scaled(&part.going_on),
-            next: part.script.iter().map(|l| scaled(&l.next)).collect(),
+            going_on: part.going_on.0.clone(),
+            next: part.script.iter().map(|l| l.next.0.clone()).collect(),
             exits: exits(part, model.groups.iter().any(|g| g.started > 0)),
             ends: ends(part),
             needs: needs(model, part),
-            // All of it ends by itself.
-            visits: if time.fract() == 0.0 {
-                u64::MAX
-            } else {
-                (all as f64 * time).round() as u64
-            },
             each: all.checked_div(part.first.count()).unwrap_or(0),
             think: vec![Deck::default(); lines],
             waits: vec![Deck::default(); lines],

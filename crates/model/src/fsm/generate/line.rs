@@ -24,7 +24,7 @@ impl Generator {
         let parts = &model.phases.get(phase)?.parts;
         let part = parts.iter().position(|p| p.group == group)?;
         let left = self.left.get(phase)?.get(part)?;
-        if left.visits == 0 || line == 0 && !left.begins() {
+        if line == 0 && !left.begins() {
             return None;
         }
         let line = match line {

@@ -2,7 +2,7 @@
 
 use fsage_core::OpKind;
 
-use super::super::dist::{Deck, Random};
+use super::super::dist::{Deck, Dist, Random};
 use super::super::names::{Name, Opened};
 use super::super::step::{At, LARGEST, VisitStep};
 use super::PAGE_BYTES;
@@ -13,6 +13,8 @@ pub(super) struct Decks {
     pub(super) bytes: Deck,
     pub(super) place: Deck,
     pub(super) reads: Deck,
+    /// How far the steps go on that start from where this one ends, bytes.
+    pub(super) ahead_bytes: u64,
     /// What the visit at hand should read until the file's end, bytes.
     pub(super) wanted: Option<u64>,
     /// Calls of reads until the ends of files, fewer than there should have been or more.
@@ -69,12 +71,48 @@ impl From {
             At::Back => size.saturating_sub(decks.place.draw(&step.place, random)),
             At::Random => {
                 // A seek goes where there is something.
-                let room = size.saturating_sub(bytes.max(step.unit));
+                let own = bytes.max(step.unit).saturating_add(decks.ahead_bytes);
+                let room = size.saturating_sub(own);
                 anywhere(known, step, room, decks, random)
             }
         };
         offset.min(LARGEST)
     }
+}
+
+/// Of each step how far the steps behind it go on that are told by where the one before ended.
+pub(super) fn of_steps(steps: &[VisitStep]) -> Vec<Decks> {
+    let mut ahead_bytes: u64 = 0;
+    let mut decks: Vec<Decks> = steps
+        .iter()
+        .rev()
+        .map(|step| {
+            let found = Decks {
+                ahead_bytes,
+                ..Decks::default()
+            };
+            let by_one = match step.form.at {
+                At::Next if step.form.to_end.is_none() => Some(0),
+                At::Skip(by) => Some(by),
+                _ => None,
+            };
+            ahead_bytes = by_one.map_or(0, |by| {
+                let each = mean(&step.bytes).saturating_add_signed(by);
+                ahead_bytes.saturating_add(each.saturating_mul(mean(&step.times)))
+            });
+            found
+        })
+        .collect();
+    decks.reverse();
+    decks
+}
+
+fn mean(of: &Dist) -> u64 {
+    let sum = of.0.iter().fold(0_u128, |sum, &(value, n)| {
+        sum.saturating_add(u128::from(value) * u128::from(n))
+    });
+    let mean = sum.checked_div(u128::from(of.count()));
+    mean.map_or(0, |mean| u64::try_from(mean).unwrap_or(u64::MAX))
 }
 
 /// Where a transfer at random starts, in a file with so much room before it.

@@ -1,0 +1,99 @@
+//! Models for other programs: what they do is what the model does, and what is lost is told in operations.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::Arc;
+
+use fsage_model::export::{Dialect, fio, wml};
+use fsage_model::fsm::Model;
+
+use crate::common::model_of;
+
+/// Two hundred files, each made in a row of one line, and read in a row of another.
+fn rows() -> Arc<Model> {
+    let file = "[[files]]\ntype = \"file\"\nbefore = 0\nlater = 200\ndirectory = \"0\"\n";
+    let visits = [
+        "\"open flags=0x41\", \"write at=next bytes=10000\", \"close\"",
+        "\"open\", \"read at=next until=end+0 reads=10000 times=1\", \"close\"",
+        "\"stat\"",
+    ];
+    let script = [
+        "3 file=0.none next=2",
+        "1 file=1.new repeat=200 next=3",
+        "2 file=1.known:1000000000 repeat=200 next=0",
+    ];
+    Arc::new(Model::parse(&model_of(file, &visits, &script)).unwrap())
+}
+
+#[test]
+fn what_is_done_in_rows_is_done_as_often_by_fio() {
+    let exported = fio(&rows()).unwrap();
+    for (line, times) in [
+        ("number_ios=200", 2),
+        ("rwmixread=100", 1),
+        ("rwmixread=0", 1),
+        ("bssplit=10000/100,4096/100", 1),
+        ("bssplit=4096/100,10000/100", 1),
+        ("numjobs=1", 2),
+    ] {
+        let found = exported.text.lines().filter(|l| *l == line).count();
+        assert_eq!(found, times, "{line}: {}", exported.text);
+    }
+    let lost = |what: &str| exported.left_out.get(what).copied();
+    assert_eq!(
+        [lost("open"), lost("close"), lost("stat")],
+        [Some(400), Some(400), Some(1)]
+    );
+    assert_eq!([lost("read"), lost("write")], [None, None]);
+}
+
+#[test]
+fn reads_and_writes_are_as_many_as_they_are() {
+    let file = "[[files]]\ntype = \"file\"\nbefore = 1\nlater = 1\nsize_bytes = \"4096000\"\ndirectory = \"0\"\n";
+    let visits = [
+        "\"open\", \"read at=random bytes=4096*3,8192 place=0 unit=4096 times=1000\", \"close\"",
+        "\"open flags=0x1\", \"write at=start bytes=512 times=3\", \"fsync\", \"close\"",
+    ];
+    let script = ["1 file=1.fresh next=2", "2 file=1.known:0 next=0"];
+    let model = Arc::new(Model::parse(&model_of(file, &visits, &script)).unwrap());
+    let exported = fio(&model).unwrap();
+    let (reads, writes) = exported.text.split_once("-writes]").unwrap();
+    assert!(
+        reads.contains("number_ios=1000\n") && reads.contains("4096/75:8192/25"),
+        "{reads}"
+    );
+    assert!(
+        writes.contains("number_ios=3\n") && writes.contains("fsync=3\n"),
+        "{writes}"
+    );
+    assert!(
+        !exported.left_out.contains_key("fsync"),
+        "{:?}",
+        exported.left_out
+    );
+}
+
+#[test]
+fn what_is_done_in_rows_is_done_as_often_by_scripts() {
+    for dialect in [Dialect::Fsage, Dialect::Filebench] {
+        let exported = wml(&rows(), dialect).unwrap();
+        // A round has so many visits of each.
+        let rounds = exported.text.split("flowops ").nth(1).unwrap();
+        let rounds: u64 = rounds.split(' ').next().unwrap().parse().unwrap();
+        let iters = exported
+            .text
+            .lines()
+            .filter(|l| l.starts_with("    flowop g1v"));
+        for line in iters {
+            let iters: u64 = line.rsplit("iters=").next().unwrap().parse().unwrap();
+            if line.contains("g1v1 ") || iters > 1 {
+                assert!((iters * rounds).abs_diff(200) <= 4, "{rounds}: {line}");
+            }
+        }
+        let lost: Vec<&String> = exported.left_out.keys().collect();
+        assert!(
+            !lost.iter().any(|l| ["open", "close"].contains(&l.as_str())),
+            "{lost:?}"
+        );
+    }
+}
