@@ -104,7 +104,7 @@ fn a_trace_and_its_own_fit_are_alike_in_memory() {
 fn what_is_run_goes_at_its_own_pace_on_both_sides() {
     let dir = temp();
     let dir = dir.path();
-    let lines: String = (0..40_u32)
+    let lines: Vec<String> = (0..40_u32)
         .map(|i| {
             format!(
                 "7  {i}.000000 openat(AT_FDCWD, \"/w/{i}\", O_WRONLY|O_CREAT, 0644) = 3 <0.000010>\n\
@@ -113,7 +113,7 @@ fn what_is_run_goes_at_its_own_pace_on_both_sides() {
             )
         })
         .collect();
-    fs::write(dir.join("t.strace"), lines).unwrap();
+    fs::write(dir.join("t.strace"), lines.concat()).unwrap();
     let import = ["import", "t.strace", "--from", "strace", "-o", "t.fst"];
     run(dir, import).exits(0);
     run(dir, ["model", "fit", "t.fst", "-o", "m.fsm"]).exits(0);

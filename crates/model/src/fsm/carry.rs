@@ -14,12 +14,17 @@ pub fn carried(op: &Op) -> Option<OpKind> {
         // As a replay does it.
         OpKind::Msync if op.flags & MS_SYNC != 0 => Some(OpKind::Fdatasync),
         // What is touched of a mapping is told as faults; a listing's last call is part of the first, which goes on to its end.
-        OpKind::Msync | OpKind::Mmap | OpKind::Munmap | OpKind::Advise | OpKind::Lock => None,
+        OpKind::Msync
+        | OpKind::Mmap
+        | OpKind::Munmap
+        | OpKind::Advise
+        | OpKind::Lock
+        | OpKind::Chdir
+        | OpKind::Fchdir
+        | OpKind::Mknod => None,
         OpKind::Readdir if op.result.value() == Some(0) => None,
-        OpKind::Chdir | OpKind::Fchdir | OpKind::Mknod => None,
-        kind if is_xattr(kind) => None,
         OpKind::Fallocate if op.flags != 0 => None,
-        kind => Some(kind),
+        kind => Some(kind).filter(|&kind| !is_xattr(kind)),
     }
 }
 

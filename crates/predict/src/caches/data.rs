@@ -6,7 +6,6 @@ use fsage_cache::{PAGE_BYTES, PageState};
 use fsage_core::{Op, OpFlags, OpKind, RWF_DSYNC, RWF_SYNC};
 
 use super::partial::PartialPages;
-use super::places::DiskRead;
 use super::{PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::drive::Found;
@@ -18,10 +17,6 @@ use crate::pattern::{Relation, Untouched};
 const MOST_BYTES: u64 = 1 << 31;
 const O_DSYNC: u32 = 0o10_000;
 const O_SYNC: u32 = 0o4_010_000;
-/// The largest file whose data btrfs keeps with its inode (`max_inline`).
-const INLINE_BYTES: u64 = 2048;
-/// Largest request for which the distance of a random read is looked at; beyond, transfer dominates.
-const SMALL_KIB: f64 = 64.0;
 
 /// A larger read drives what it copies out of a core's caches itself.
 const HOT_BYTES: u64 = 32 << 10;
@@ -289,125 +284,6 @@ impl View {
             }
         } else {
             self.disk_read(step, ino, offset, length, disk_kib, fresh, charges);
-        }
-    }
-
-    /// A read that reaches the device, by its relation to the last one that did.
-    #[allow(clippy::too_many_arguments, reason = "the arguments are the read")]
-    pub(super) fn disk_read(
-        &mut self,
-        step: &Passing<'_>,
-        ino: Ino,
-        offset: u64,
-        length: u64,
-        kib: f64,
-        fresh: bool,
-        charges: &mut Vec<Charge>,
-    ) {
-        let Some(inode) = step.ns.tree.inode(ino) else {
-            return;
-        };
-        if fresh && self.sizes.inline && inode.size <= INLINE_BYTES {
-            charges.push(Charge::sized(Stem::Rf, step.gap, 1.0));
-            return;
-        }
-        let next = self.next_listed(step, ino, offset);
-        let ino = self.placed(step, ino);
-        let Some(file) = self.file(step, ino) else {
-            return;
-        };
-        let relation = self
-            .last_data
-            .relation(file, offset)
-            .or_next(next.is_some());
-        let distance = self
-            .last_data
-            .distance(file, offset)
-            .map(|bytes| bytes / 1024);
-        // Where nothing is read ahead, so many bytes are as far in one file as between two.
-        let between = self.last_data.bytes_to(file, offset);
-        let between = between.filter(|_| fresh && self.sizes.arm_alone);
-        let distance = distance.or_else(|| self.far_in_kib(file, offset, fresh));
-        self.relation = relation;
-        let founds = self.ask_data(step, ino, (offset, length), relation, next);
-        let away = std::mem::take(&mut self.arm_away) && self.sizes.arm_alone;
-        self.leaves_inodes();
-        let read = DiskRead {
-            at: (ino, offset, length),
-            kib,
-            fresh,
-            relation,
-            distance,
-            between,
-            away,
-            commits: self.arm_commits,
-        };
-        let begin = charges.len();
-        let usual = founds.map(|[usual, _]| usual);
-        self.charge_found(step, &read, usual, charges);
-        if let Some([_, slower]) = founds.filter(|[usual, slower]| usual != slower) {
-            self.charge_found(step, &read, Some(slower), charges);
-            for charge in charges.iter_mut().skip(begin) {
-                charge.times /= 2.0;
-            }
-        }
-        if let Some(request) = &mut self.request {
-            let stem = self.sizes.reached(read.stem(usual));
-            request.waits = true;
-            request.near = matches!(stem, Stem::RfN | Stem::RfS | Stem::Rd);
-        }
-        if founds.is_none_or(|founds| founds.contains(&Found::Elsewhere)) {
-            self.arm_commits = false;
-        }
-        self.note_data(step, ino, (offset, length), next);
-    }
-
-    /// Charges a read that reaches the device by where it is found.
-    fn charge_found(
-        &mut self,
-        step: &Passing<'_>,
-        read: &DiskRead,
-        found: Option<Found>,
-        charges: &mut Vec<Charge>,
-    ) {
-        let DiskRead { kib, relation, .. } = *read;
-        let (ino, offset, length) = read.at;
-        let stem = self.sizes.reached(read.stem(found));
-        if let Some(Found::Coming(bytes)) = found
-            && !matches!(relation, Relation::Sequential | Relation::Same)
-        {
-            charges.push(Charge::sized(Stem::Rd, step.gap, bytes as f64 / 1024.0));
-        }
-        match read.distance.or(read.between.map(|bytes| bytes / 1024)) {
-            Some(distance) if stem == Stem::Rx || stem == Stem::RRd && kib <= SMALL_KIB => {
-                let distance = self.sizes.off_kib(distance);
-                charges.push(Charge::sized(Stem::Rx, step.gap, distance));
-                if kib > 4.0 {
-                    let rest = (kib - 4.0) / kib;
-                    charges.push(Charge {
-                        times: rest,
-                        ..Charge::sized(Stem::Rd, step.gap, kib)
-                    });
-                }
-            }
-            // What lies beside another thread's request is there because of that.
-            _ => charges.push(Charge {
-                beside: matches!(stem, Stem::RfN | Stem::RfS)
-                    && found != Some(Found::Held)
-                    && self.last_reader == Some(step.op.tid),
-                ..Charge::sized(stem, step.gap, kib)
-            }),
-        }
-        if found.is_none_or(|found| found == Found::Elsewhere) {
-            self.moves_to_read(read.commits, relation, charges);
-        }
-        // After other work the way to a device that is memory is cold. RFF has it in its own.
-        if self.sizes.reads_paused && stem != Stem::RfF {
-            charges.push(Charge::once(Stem::RfF, step.gap));
-            charges.push(Charge::many(Stem::RfF, Gap::NONE, -1.0));
-        }
-        if found != Some(Found::Held) {
-            self.charge_jumps(step, ino, (offset, length), 1, charges);
         }
     }
 

@@ -11,6 +11,7 @@ mod copies;
 mod data;
 mod dirty;
 mod first;
+mod found;
 mod inodes;
 mod listing;
 pub(crate) mod lookup;

@@ -5,8 +5,8 @@ use fsage_core::Op;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 
-use super::{PAGE_KIB, Passing, Sizes, View};
-use crate::cost::{Charge, Gap, Stem};
+use super::{PAGE_KIB, Passing, View};
+use crate::cost::{Charge, Stem};
 use crate::drive::{Found, Of, Request};
 use crate::namespace::tree::{Ino, Inode, NodeKind};
 use crate::pattern::{NEAR_BYTES, NEXT_BYTES, Placed, Relation};
@@ -227,79 +227,5 @@ impl View {
                 ..Charge::sized(Stem::Rd, step.gap, PAGE_KIB)
             });
         }
-    }
-
-    /// The arm moves to a read: from what was committed it takes longer than from another file.
-    pub(super) fn moves_to_read(
-        &self,
-        commits: bool,
-        relation: Relation,
-        charges: &mut Vec<Charge>,
-    ) {
-        let goes_on = matches!(relation, Relation::Sequential | Relation::Same);
-        if commits && self.sizes.seeks && !goes_on {
-            charges.push(Charge::sized(Stem::RdSy, Gap::NONE, 4.0));
-            charges.push(Charge {
-                times: -1.0,
-                ..Charge::sized(Stem::RfF, Gap::NONE, 4.0)
-            });
-        }
-    }
-}
-
-impl Sizes {
-    /// Nothing is near to anything in memory: in a loop over neighbours the code is warm, in no program is it.
-    pub(super) fn reached(self, stem: Stem) -> Stem {
-        match stem {
-            Stem::RfN | Stem::RfS if !self.seeks => Stem::RfF,
-            stem => stem,
-        }
-    }
-}
-
-/// A read that reaches the device, and what is known of it before the device is asked.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct DiskRead {
-    pub at: (Ino, u64, u64),
-    pub kib: f64,
-    pub fresh: bool,
-    pub relation: Relation,
-    pub distance: Option<u64>,
-    pub between: Option<u64>,
-    pub away: bool,
-    /// Whether the arm comes from what was committed.
-    pub commits: bool,
-}
-
-impl DiskRead {
-    pub fn stem(&self, found: Option<Found>) -> Stem {
-        read_stem(self.relation, found, self.fresh, self.away, self.between)
-    }
-}
-
-/// What a read that reaches the device is charged as. `away`: the arm has left to metadata; `between`: so many bytes lie
-/// between two files where nothing is read ahead.
-pub(super) fn read_stem(
-    relation: Relation,
-    found: Option<Found>,
-    fresh: bool,
-    away: bool,
-    between: Option<u64>,
-) -> Stem {
-    match (relation, found) {
-        (Relation::Next | Relation::Near, _) if away && fresh => Stem::RfF,
-        (Relation::Next, _) if between.is_some_and(|bytes| bytes > 0) => Stem::RfS,
-        (Relation::Near, _) if between.is_some() => Stem::Rx,
-        (Relation::Sequential, _) | (Relation::Same, Some(Found::Held)) => Stem::Rd,
-        (Relation::Same, _) => Stem::RRd,
-        _ if !fresh => match found {
-            Some(Found::Held | Found::Coming(_)) => Stem::Rd,
-            _ => Stem::RRd,
-        },
-        (Relation::Next | Relation::Near, Some(Found::Elsewhere)) => Stem::RfF,
-        (Relation::Next, _) | (_, Some(Found::Held | Found::Coming(_))) => Stem::RfN,
-        (Relation::Near, _) => Stem::RfS,
-        (Relation::Far, _) => Stem::RfF,
-        _ => Stem::RfO,
     }
 }
