@@ -763,9 +763,14 @@ fn a_workload_ages_a_target_at_its_first_use_only() {
     run();
     assert_eq!(image.metadata().unwrap().modified().unwrap(), first);
     // A damaged one is made anew.
-    std::fs::write(&image, "no image").unwrap();
+    let whole = std::fs::read(&image).unwrap();
+    std::fs::write(&image, &whole[..whole.len() / 2]).unwrap();
     run();
-    assert!(image.metadata().unwrap().len() > 1000);
+    assert!(image.metadata().unwrap().len() as usize > whole.len() / 2);
+    // What is none is somebody's.
+    std::fs::write(&image, "no image").unwrap();
+    first_use(dir, "w.fst").fails(1, &["no image", "remove it first"]);
+    assert_eq!(std::fs::read(&image).unwrap(), b"no image");
 }
 
 #[test]

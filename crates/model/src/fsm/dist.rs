@@ -118,8 +118,11 @@ impl Stretched {
     }
 
     fn push(&mut self, value: f64, times: u64) {
-        let low = value.floor().max(self.least as f64);
         let wanted = value * times as f64 + self.lacks;
+        // What those before could not be smaller by, these are.
+        let low = (wanted / times.max(1) as f64)
+            .floor()
+            .max(self.least as f64);
         let more = (wanted - low * times as f64).round();
         let more = more.clamp(0.0, times as f64) as u64;
         self.lacks = wanted - low * times as f64 - more as f64;
@@ -358,7 +361,9 @@ mod tests {
             );
         }
         // What cannot be smaller stays, and others make it good.
-        assert_eq!(dist.stretched(10, 0.01, 1).0.first(), Some(&(1, 6)));
+        let small = dist.stretched(10, 0.01, 1);
+        assert_eq!(small.0.first(), Some(&(1, 5)));
+        assert_eq!((small.count(), sum(&small)), (10, 807));
         assert!(Dist::default().stretched(3, 1.0, 0).is_empty());
     }
 
