@@ -219,7 +219,7 @@ mod tests {
         after.pauses.stops = 1;
         let stopped = at(0, 0, 0, 0, 0).until(&after, "x");
         assert!(
-            stopped.marks[0].starts_with("fsage was stopped"),
+            stopped.marks[0].starts_with("fsage was continued"),
             "{stopped:?}"
         );
     }
