@@ -219,7 +219,9 @@ fn a_run_that_is_interrupted_at_the_end_of_any_day_goes_on_to_the_same_result() 
             assert_eq!(stopped.interrupted, ended < days.ops.len());
             let applied = place.apply(&workload, None);
             assert_eq!(same(&place, &applied), expected, "{moment:?} {day}");
-            assert!(applied.elapsed_ns >= stopped.elapsed_ns, "{moment:?} {day}");
+            // Of one that had ended, what its end took may be no part of what was kept.
+            let goes_on = applied.elapsed_ns >= stopped.elapsed_ns;
+            assert!(goes_on || !stopped.interrupted, "{moment:?} {day}");
         }
     }
     // Again and again: a look is broken off, and then only one day is done.
