@@ -9,7 +9,7 @@ mod uring;
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -111,6 +111,18 @@ fn ranges(rows: &[Row], kind: OpKind, ino: u64) -> Vec<(u64, u64, i64)> {
         .collect()
 }
 
+/// A program in a directory of its own, by one method: the directory, and what was seen below it.
+fn seen_below(top: &Path, program: &str, method: Method) -> (PathBuf, Vec<Row>, CaptureSummary) {
+    let work = top.join(format!("{method:?}"));
+    std::fs::create_dir(&work).unwrap();
+    let mut request = command(&[program], &work);
+    request.method = method;
+    request.under = vec![work.clone()];
+    let (rows, summary) = run(&request);
+    assert_eq!((summary.exit_status, summary.lost), (Some(0), 0));
+    (work, rows, summary)
+}
+
 /// The ways of capturing that work here, for what root alone may do.
 fn methods(what: &str) -> Vec<Method> {
     if !rustix::process::geteuid().is_root() {
@@ -127,13 +139,7 @@ fn paths_below_a_root_of_its_own_are_everybodys() {
     let top = dir.path().canonicalize().unwrap();
     let program = compile(&top, "root.c");
     for method in methods("chroot(2)") {
-        let work = top.join(format!("{method:?}"));
-        std::fs::create_dir(&work).unwrap();
-        let mut request = command(&[&program], &work);
-        request.method = method;
-        request.under = vec![work.clone()];
-        let (rows, summary) = run(&request);
-        assert_eq!((summary.exit_status, summary.lost), (Some(0), 0));
+        let (work, rows, _) = seen_below(&top, &program, method);
         let opened: Vec<_> = of(&rows, OpKind::Open)
             .into_iter()
             .filter(|row| row.op.flags & libc::O_CREAT as u32 != 0)

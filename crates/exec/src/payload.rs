@@ -44,7 +44,7 @@ impl Payload {
     pub fn begun_at(&self, number: u64) -> Self {
         Self {
             pool: Arc::clone(&self.pool),
-            next: (number % SLACK_BYTES as u64) as usize,
+            next: (number.wrapping_mul(7919) % SLACK_BYTES as u64) as usize,
         }
     }
 

@@ -382,7 +382,7 @@ fn run_stream(
     (directory, gate, payload): (&Directory, &Gate, &Payload),
     line: &StartLine,
 ) -> Result<StreamEnd, ExecError> {
-    let payload = own(payload, stream);
+    let payload = payload.begun_at(stream as u64);
     let mut executor = Executor::new(fs, directory, payload, Timer::Clock(fs.clock()));
     let starts = line.wait();
     let before = usage::now();
@@ -438,7 +438,7 @@ pub fn run_direct(
         let start_ns = fs.clock().now_ns();
         let payload = payload(options);
         let one = |stream: usize, mut source: Box<dyn OpSource + Send>| {
-            let payload = own(&payload, stream);
+            let payload = payload.begun_at(stream as u64);
             let mut executor = Executor::new(fs, &directory, payload, Timer::Off);
             let mut done = DirectResult::default();
             let mut pace = Pace::new(stream, &gate, options.stop);
@@ -521,11 +521,6 @@ fn drain(
             return Ok(false);
         }
     }
-}
-
-/// What the streams of a run write, from which each takes its own way: that of stream `number`.
-pub(crate) fn own(payload: &Payload, number: usize) -> Payload {
-    payload.begun_at((number as u64).wrapping_mul(7919))
 }
 
 /// What they write.

@@ -11,7 +11,7 @@ use fsage_core::{FileSystem, Op, OpSource, VirtualTime, Wait};
 use crate::agenda::{Agenda, Flight};
 use crate::dispatch::{Executor, Outcome};
 use crate::handles::Directory;
-use crate::run::{Account, ExecError, Options, own, payload};
+use crate::run::{Account, ExecError, Options, payload};
 use crate::timer::{Collector, Timer};
 
 /// A stream that has ended.
@@ -83,7 +83,7 @@ pub fn run<A: Account>(
         let timer = Timer::Virtual(&collector);
         Some(Lane {
             source,
-            executor: Executor::new(fs, directory, own(&payload, stream), timer),
+            executor: Executor::new(fs, directory, payload.begun_at(stream as u64), timer),
             account: account(stream, start_ns),
             batch: Vec::new(),
             at: 0,

@@ -142,7 +142,7 @@ impl Whole {
             return Ok(());
         };
         if place.is_taken() {
-            let beside = place.path.with_file_name(temporary);
+            let beside = place.whereabouts(temporary);
             self.temporary = None;
             return Err(taken(Some(&beside)));
         }
@@ -327,6 +327,21 @@ mod tests {
             written(path).unwrap();
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_is_beside_the_end_of_a_link_is_named_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let (link, real) = (dir.path().join("link"), dir.path().join("real"));
+        std::fs::create_dir(&real).unwrap();
+        std::os::unix::fs::symlink(real.join("f"), &link).unwrap();
+        std::fs::write(&link, "old").unwrap();
+        settle(&link).unwrap();
+        std::fs::write(&link, "precious").unwrap();
+        let error = written(&link).unwrap_err().to_string();
+        let (_, beside) = error.rsplit_once(" is ").unwrap();
+        assert_eq!(std::fs::read(beside).unwrap(), b"new", "{error}");
+        assert_eq!(std::fs::read(&link).unwrap(), b"precious");
     }
 
     #[test]

@@ -97,3 +97,15 @@ fn what_is_done_in_rows_is_done_as_often_by_scripts() {
         );
     }
 }
+
+#[test]
+fn what_would_be_played_for_hours_is_refused() {
+    let file = "[[files]]\ntype = \"file\"\nbefore = 1\nlater = 0\ndirectory = \"0\"\n";
+    let script = ["1 file=1.known:0 repeat=1000000000 next=0"];
+    let model = Arc::new(Model::parse(&model_of(file, &["\"stat\""], &script)).unwrap());
+    let refused = fio(&model).unwrap_err().to_string();
+    assert!(
+        refused.contains("1000000000 visits, expected at most 67108864"),
+        "{refused}"
+    );
+}

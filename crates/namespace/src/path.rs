@@ -71,13 +71,18 @@ pub fn beneath<'p>(path: &'p [u8], dir: &[u8]) -> Option<&'p [u8]> {
 }
 
 /// What `path` is called once `from`, which it is or lies below, is called `to`; all are normal.
-pub fn renamed(path: &[u8], from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
+fn renamed(path: &[u8], from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
     if from.is_empty() {
         return None;
     }
     let rest = beneath(path, from)?;
     let between: &[u8] = if rest.is_empty() { b"" } else { b"/" };
     Some([to, between, rest].concat())
+}
+
+/// What `path` is called once `from` and `to` have changed names, by an `exchange` or the first alone.
+pub fn moved(path: &[u8], from: &[u8], to: &[u8], exchange: bool) -> Option<Vec<u8>> {
+    renamed(path, from, to).or_else(|| renamed(path, to, from).filter(|_| exchange))
 }
 
 /// Whether `path` is `dir` or lies below it; both are normal.

@@ -112,6 +112,11 @@ fn room(vector: &SystemVector, fit: &str, each: &str) -> Option<(u64, u64)> {
     (fit > 0 && each_ns > 0).then_some((fit, each_ns))
 }
 
+/// Whether a request waits for a device that is no memory.
+fn seeks(vector: &SystemVector) -> bool {
+    !vector.machine.in_memory && !vector.machine.deviceless
+}
+
 /// Whether a listing asks for blocks of its own: where names lie with inodes it has them from there.
 fn lists_blocks(vector: &SystemVector) -> bool {
     let value = |name: &str| vector.named(name).map(|e| e.value);
@@ -125,8 +130,7 @@ fn lists_blocks(vector: &SystemVector) -> bool {
 /// than where the block is there. What a file system reads ahead in its tables is brought with others.
 fn brought_apart(vector: &SystemVector, longer_ns: f64) -> bool {
     let held = vector.named("RFN").map_or(0.0, |e| e.value);
-    let seeks = !vector.machine.in_memory && !vector.machine.deviceless;
-    longer_ns > 0.0 && (!seeks || longer_ns * INODES_TOGETHER as f64 > APART_SHARE * held)
+    longer_ns > 0.0 && (!seeks(vector) || longer_ns * INODES_TOGETHER as f64 > APART_SHARE * held)
 }
 
 /// Whether the first write after a cold start reads maps of what is free.
@@ -177,7 +181,7 @@ pub(crate) fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
         room_blocks: size("BTH").filter(|&most| most > 0 && vector.named("BTW").is_some()),
         reads_maps: reads_maps(vector),
         write_kib_per_s: write_ns(vector).map_or(0, |ns| power_of_two(1e9 / ns)),
-        seeks: !vector.machine.in_memory && !vector.machine.deviceless,
+        seeks: seeks(vector),
         place_ns: place_ns(vector),
         writes_closed: vector
             .named("CLOSET")

@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use fsage_core::{DevId, Fd, FileId, Op, Pid};
 use fsage_namespace::flags::RENAME_EXCHANGE;
-use fsage_namespace::path::renamed;
+use fsage_namespace::path::moved;
 
 use super::Assembler;
 use crate::raw::RawCall;
@@ -44,8 +44,7 @@ impl Assembler {
         let mut below = false;
         let mut change = |name: &mut Option<Name>| {
             let Some(old) = name.as_deref() else { return };
-            let new = renamed(old, from, to);
-            let new = new.or_else(|| renamed(old, to, from).filter(|_| exchange));
+            let new = moved(old, from, to, exchange);
             if let Some(new) = new {
                 below |= old != from && old != to;
                 *name = Some(new.into());

@@ -9,13 +9,7 @@ fn names_start_from_what_a_renamed_directory_is_called() {
     let program = compile(&root, "moved.c");
     let ebpf = can_trace().then_some(Method::Ebpf);
     for method in ebpf.into_iter().chain([Method::Ptrace]) {
-        let work = root.join(format!("{method:?}"));
-        std::fs::create_dir(&work).unwrap();
-        let mut request = command(&[&program], &work);
-        request.method = method;
-        request.under = vec![work.clone()];
-        let (rows, summary) = run(&request);
-        assert_eq!((summary.exit_status, summary.lost), (Some(0), 0));
+        let (work, rows, summary) = seen_below(&root, &program, method);
         assert_eq!(summary.strayed, 0);
         let made = of(&rows, OpKind::Open).into_iter();
         let made = made.filter(|row| row.op.flags & libc::O_CREAT as u32 != 0);

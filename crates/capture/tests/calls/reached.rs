@@ -11,13 +11,7 @@ fn what_is_named_by_descriptors_has_names_of_its_own() {
     let program = compile(&root, "reached.c");
     let ebpf = can_trace().then_some(Method::Ebpf);
     for method in ebpf.into_iter().chain([Method::Ptrace]) {
-        let work = root.join(format!("{method:?}"));
-        std::fs::create_dir(&work).unwrap();
-        let mut request = command(&[&program], &work);
-        request.method = method;
-        request.under = vec![work.clone()];
-        let (rows, summary) = run(&request);
-        assert_eq!((summary.exit_status, summary.lost), (Some(0), 0));
+        let (work, rows, _) = seen_below(&root, &program, method);
         let at = |name: &str| work.join(name).display().to_string();
         let opened: Vec<_> = of(&rows, OpKind::Open)
             .into_iter()

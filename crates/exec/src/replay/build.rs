@@ -121,7 +121,7 @@ pub(super) fn placed(
     Ok(())
 }
 
-/// Makes `tree` on `fs`, below the empty root of the target. Files hold bytes from `seed`.
+/// Makes `tree` on `fs`, below the empty root of the target; [`check_room`] first. Files hold bytes from `seed`.
 pub fn build(
     fs: &dyn FileSystem,
     tree: &ReplayTree,
@@ -129,16 +129,6 @@ pub fn build(
     seed: Seed,
     stop: &AtomicBool,
 ) -> Result<Built, BuildError> {
-    let needed_bytes = needed(tree, placement, 1)?.0;
-    if let Ok(space) = fs.statfs()
-        && space.total_bytes > 0
-        && needed_bytes > space.available_bytes
-    {
-        return Err(BuildError::Space {
-            needed_bytes,
-            available_bytes: space.available_bytes,
-        });
-    }
     let mut builder = Builder {
         fs,
         tree,

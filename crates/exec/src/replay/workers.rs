@@ -171,7 +171,7 @@ fn work(shared: &Shared<'_>, jobs: &Receiver<(Job, Ticket)>, number: u64) {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let clock = shared.fs.clock();
     let timer = Timer::Clock(clock);
-    let payload = shared.payload.begun_at(number.wrapping_mul(7919));
+    let payload = shared.payload.begun_at(number);
     let mut performer = Performer::new(shared.fs, timer, payload, number, shared.options.stop);
     let mut recorder = shared.options.measured.map(Recorder::new);
     while let Some((job, _ticket)) = next(jobs, recorder.as_mut()) {

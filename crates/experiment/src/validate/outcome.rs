@@ -389,38 +389,30 @@ fn kinds(
     distributions: Option<&BTreeMap<&'static str, Distribution>>,
 ) -> Vec<PairKind> {
     let count = runs.len().max(1) as f64;
-    let predicted_ns = |kind: OpKind| {
-        let there = predicted.kinds.iter().find(|k| k.kind == kind.name());
-        there.map_or(0.0, |k| k.latency_ns + k.processor_wait_ns)
+    let there = |kind: OpKind| predicted.kinds.iter().find(|k| k.kind == kind.name());
+    let of_runs = |kind: OpKind| {
+        let kinds = runs.iter().map(|run| &run.measured.kinds);
+        kinds.filter_map(move |kinds| kinds.get(kind.name()))
     };
-    let measured_ns = |kind: OpKind| {
-        let of_runs = runs
-            .iter()
-            .filter_map(|r| r.measured.kinds.get(kind.name()));
-        of_runs.map(|t| t.latency_ns as f64).sum::<f64>() / count
-    };
+    let predicted_ns = |kind| there(kind).map_or(0.0, |k| k.latency_ns + k.processor_wait_ns);
+    let measured_ns = |kind| of_runs(kind).map(|t| t.latency_ns as f64).sum::<f64>() / count;
     // A copy is told with the side that reads, as far as that is in the trace.
     let told_there = measured_ns(OpKind::CopyIn) > 0.0 && measured_ns(OpKind::CopyOut) == 0.0;
     OpKind::ALL
         .iter()
         .filter_map(|&kind| {
             let name = kind.name();
-            let there = predicted.kinds.iter().find(|k| k.kind == name);
-            let of_runs: Vec<_> = runs
-                .iter()
-                .filter_map(|r| r.measured.kinds.get(name))
-                .collect();
-            if there.is_none() && of_runs.is_empty() {
+            if there(kind).is_none() && of_runs(kind).next().is_none() {
                 return None;
             }
             let mut measured_distribution = Distribution::default();
-            for total in &of_runs {
+            for total in of_runs(kind) {
                 measured_distribution.merge(&total.distribution);
             }
             Some(PairKind {
                 kind: name.to_string(),
-                count: there.map_or(0, |k| k.count),
-                measured_count: of_runs.iter().map(|t| t.count as f64).sum::<f64>() / count,
+                count: there(kind).map_or(0, |k| k.count),
+                measured_count: of_runs(kind).map(|t| t.count as f64).sum::<f64>() / count,
                 measured_ns: measured_ns(kind),
                 predicted_ns: match kind {
                     OpKind::CopyIn if told_there => {

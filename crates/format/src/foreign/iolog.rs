@@ -20,6 +20,7 @@ use fsage_core::{
 use fsage_namespace::path::{is_beneath, join};
 use rustc_hash::FxHashMap;
 
+use super::MOST_MOVED;
 use crate::FormatError;
 
 /// Jobs of one log; each is read through a descriptor of its own.
@@ -33,8 +34,6 @@ const O_RDWR: u32 = 2;
 /// `FALLOC_FL_PUNCH_HOLE` and `FALLOC_FL_KEEP_SIZE`.
 const PUNCH: u32 = 3;
 const FIRST_DESCRIPTOR: i32 = 3;
-/// `MAX_RW_COUNT`.
-const MOST_MOVED: u64 = 0x7fff_f000;
 
 /// What an import met, beside the operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

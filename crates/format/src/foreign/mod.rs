@@ -23,6 +23,9 @@ use fsage_core::{SinkError, SourceError};
 
 use crate::FormatError;
 
+/// The most bytes that a call moves (`MAX_RW_COUNT`).
+const MOST_MOVED: u64 = 0x7fff_f000;
+
 pub(crate) fn source_error(error: FormatError) -> SourceError {
     SourceError {
         message: error.to_string(),

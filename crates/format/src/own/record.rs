@@ -18,6 +18,7 @@ use crate::bounded::{MAX_LINE_BYTES, check_document};
 use crate::error::{FormatError, Version, check_version};
 use crate::result::document;
 use crate::whole::Whole;
+use crate::whole::place::Place;
 
 /// What the field `format` of the first line says.
 pub const RECORD_FORMAT: &str = "fsage run record";
@@ -88,8 +89,10 @@ impl RecordWriter {
             };
             let begun = writer.append(&head);
             if begun.is_err() && first.is_empty() {
-                // As on a full disk; an empty file that stood there goes too.
-                drop(std::fs::remove_file(path));
+                // As on a full disk; an empty file that stood there goes too, and no other that has come there.
+                if let Ok(place) = Place::of(path) {
+                    place.remove(&writer.file);
+                }
             }
             return begun.map(|()| writer);
         }

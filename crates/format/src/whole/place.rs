@@ -5,7 +5,7 @@
 //! was named.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -211,11 +211,16 @@ impl Place {
         if named.is_some_and(|named| (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)) {
             return Ok(());
         }
-        let dir = std::fs::read_link(own_link(&self.dir))?;
         Err(io::Error::other(format!(
             "its directory was moved away meanwhile; it is {}",
-            dir.join(&self.name).display()
+            self.whereabouts(&self.name).display()
         )))
+    }
+
+    /// Where something of that name in the directory is: that can lie behind a link, or have been moved.
+    pub fn whereabouts(&self, name: &OsStr) -> PathBuf {
+        let dir = std::fs::read_link(own_link(&self.dir));
+        dir.map_or_else(|_| self.path.with_file_name(name), |dir| dir.join(name))
     }
 
     /// Puts the file's name on stable storage. Not every file system can, and the file is written then all the same.

@@ -12,7 +12,7 @@ pub use fio::fio;
 use fsage_core::OpKind;
 pub use wml::{Dialect, wml};
 
-use crate::fsm::{Dist, Model, VisitStep};
+use crate::fsm::{Model, VisitStep};
 use played::Played;
 
 /// What was written, and what was not.
@@ -24,12 +24,6 @@ pub struct Exported {
     pub operations: u64,
     /// What the file does not say, with how often the model does.
     pub left_out: BTreeMap<String, u64>,
-}
-
-/// The mean of values, 0 of none.
-fn mean(of: &Dist) -> f64 {
-    let sum: f64 = of.0.iter().map(|v| v.0 as f64 * v.1 as f64).sum();
-    sum / of.count().max(1) as f64
 }
 
 /// The mean size of the files of a class: as they were, or as they are written.
@@ -50,7 +44,7 @@ fn sizes(model: &Model) -> Vec<u64> {
     }
     let classes = model.classes.iter().zip(written);
     classes
-        .map(|(class, written)| match mean(&class.size_bytes) as u64 {
+        .map(|(class, written)| match class.size_bytes.mean() as u64 {
             0 => written as u64,
             before => before,
         })
@@ -69,18 +63,18 @@ fn is_read(step: &VisitStep) -> bool {
 fn moved(step: &VisitStep) -> f64 {
     let times = match step.form.to_end {
         Some(_) => 1.0,
-        None => mean(&step.times).max(1.0),
+        None => step.times.mean().max(1.0),
     };
-    mean(&step.bytes) * times
+    step.bytes.mean() * times
 }
 
 /// How often a visit's step is called in a file of that size.
 fn calls(step: &VisitStep, size_bytes: u64) -> f64 {
-    let each = mean(&step.bytes);
+    let each = step.bytes.mean();
     match step.form.to_end {
         Some(more) if each > 0.0 => (size_bytes as f64 / each).ceil() + f64::from(more),
         Some(more) => 1.0 + f64::from(more),
-        None => mean(&step.times).max(1.0),
+        None => step.times.mean().max(1.0),
     }
 }
 

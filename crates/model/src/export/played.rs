@@ -76,6 +76,9 @@ fn way(op: &Op) -> usize {
     usize::from(is_write(op))
 }
 
+/// The most visits that are played for a file: some minutes.
+const MOST_VISITS: u64 = 1 << 26;
+
 /// What all lines come to.
 #[derive(Debug, Default)]
 pub(super) struct Played(pub(super) BTreeMap<Place, Done>);
@@ -83,6 +86,12 @@ pub(super) struct Played(pub(super) BTreeMap<Place, Done>);
 impl Played {
     /// Plays a model.
     pub(super) fn of(model: &Arc<Model>) -> Result<Self, ModelError> {
+        let visits = model.visits_in_all();
+        if visits > MOST_VISITS {
+            return Err(ModelError::Whole(format!(
+                "{visits} visits, expected at most {MOST_VISITS} to export"
+            )));
+        }
         let mut generator = Generator::new(Arc::clone(model), Options::default())?;
         let mut all: BTreeMap<Place, Done> = BTreeMap::new();
         let mut ends = FxHashMap::default();

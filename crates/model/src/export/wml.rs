@@ -10,7 +10,7 @@ use fsage_core::OpKind;
 use fsage_namespace::flags::O_CREAT;
 
 use super::played::{Done, Played};
-use super::{Exported, Lost, calls, is_read, is_write, mean, sizes};
+use super::{Exported, Lost, calls, is_read, is_write, sizes};
 use crate::fsm::{At, Line, Model, ModelError, Pick, Type, VisitStep};
 
 /// Visits of one round of a thread, about.
@@ -318,7 +318,7 @@ fn visit(
 fn flowop(step: &VisitStep, line: &Line, size: u64) -> Option<Flowop> {
     let form = &step.form;
     let calls = calls(step, size).round().max(1.0) as u64;
-    let each = (mean(&step.bytes).round() as u64).max(1);
+    let each = (step.bytes.mean().round() as u64).max(1);
     let by_once = |text: &str| (text.to_owned(), 1);
     let (text, calls) = match form.kind {
         OpKind::Open

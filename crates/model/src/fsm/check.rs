@@ -434,7 +434,7 @@ impl Model {
     }
 
     /// How many visits there are in all, of one user in the trace's time.
-    fn visits_in_all(&self) -> u64 {
+    pub(crate) fn visits_in_all(&self) -> u64 {
         let parts = self.phases.iter().flat_map(|phase| &phase.parts);
         let lines = parts.flat_map(|part| &part.script);
         lines.map(Line::visits).fold(0, u64::saturating_add)

@@ -88,6 +88,21 @@ impl Dist {
         Self(out.values)
     }
 
+    /// The sum of all.
+    pub fn sum(&self) -> u128 {
+        let products = self
+            .0
+            .iter()
+            .map(|&(value, n)| u128::from(value) * u128::from(n));
+        products.fold(0, u128::saturating_add)
+    }
+
+    /// The mean, 0 of none.
+    pub fn mean(&self) -> f64 {
+        let sum: f64 = self.0.iter().map(|v| v.0 as f64 * v.1 as f64).sum();
+        sum / self.count().max(1) as f64
+    }
+
     /// The largest value.
     pub fn most(&self) -> u64 {
         self.0.iter().map(|v| v.0).max().unwrap_or(0)

@@ -45,7 +45,7 @@ struct Flow {
     edges: Vec<Edge>,
     nodes: usize,
     /// Of each line the operations of a visit that come with it, by kind.
-    does: Vec<Vec<(usize, f64)>>,
+    does: Vec<Vec<usize>>,
     /// By kind, how many there are to be, and how many there are more than that.
     wanted: Vec<f64>,
     off: Vec<f64>,
@@ -108,10 +108,10 @@ impl Flow {
             let steps = steps
                 .iter()
                 .filter(|s| once && (s.times.is_only(1) || s.form.to_end.is_some()));
-            *does = steps.map(|step| (step.form.kind as usize, 1.0)).collect();
-            for (kind, n) in does.iter() {
+            *does = steps.map(|step| step.form.kind as usize).collect();
+            for kind in does.iter() {
                 if let Some(wanted) = all.wanted.get_mut(*kind) {
-                    *wanted += n * time * line.next.count() as f64;
+                    *wanted += time * line.next.count() as f64;
                 }
             }
         }
@@ -252,6 +252,9 @@ impl Flow {
 
     /// Moves a cycle that way which leaves the operations of each kind nearest to what they should be.
     fn push(&mut self, way: &[(usize, bool)]) {
+        if way.is_empty() {
+            return;
+        }
         let mut does = vec![0.0; self.off.len()];
         let mut lines = 0.0;
         let mut rooms = [f64::MAX; 2];
@@ -261,9 +264,9 @@ impl Flow {
             };
             let sign = if forwards { 1.0 } else { -1.0 };
             lines += sign;
-            for (kind, n) in self.does.get(edge.to).into_iter().flatten() {
+            for kind in self.does.get(edge.to).into_iter().flatten() {
                 if let Some(does) = does.get_mut(*kind) {
-                    *does += sign * n;
+                    *does += sign;
                 }
             }
             let [up, down] = &mut rooms;
@@ -271,9 +274,6 @@ impl Flow {
             *down = down.min(edge.room(!forwards));
         }
         let [up, down] = rooms;
-        if way.is_empty() {
-            return;
-        }
         let off = |by: f64| {
             let kinds = self.off.iter().zip(&does).zip(&self.wanted);
             kinds

@@ -420,10 +420,7 @@ impl Line {
     pub fn visits(&self) -> u64 {
         let rows = u128::from(self.next.count());
         let of = u128::from(self.repeat.count());
-        let sum = self.repeat.0.iter().fold(0_u128, |sum, &(times, n)| {
-            sum.saturating_add(u128::from(times) * u128::from(n))
-        });
-        let all = (rows.saturating_mul(sum) + of / 2).checked_div(of);
+        let all = (rows.saturating_mul(self.repeat.sum()) + of / 2).checked_div(of);
         u64::try_from(all.unwrap_or(rows)).unwrap_or(u64::MAX)
     }
 }

@@ -80,7 +80,7 @@ impl Model {
             for step in self.visit(line).map_or(&[][..], |visit| &visit.steps) {
                 let n = line.visits() as f64
                     * if step.repeats() {
-                        mean(&step.times)
+                        step.times.mean()
                     } else {
                         1.0
                     };
@@ -89,11 +89,6 @@ impl Model {
         }
         counts
     }
-}
-
-fn mean(of: &Dist) -> f64 {
-    let sum: f64 = of.0.iter().map(|v| v.0 as f64 * v.1 as f64).sum();
-    sum / of.count().max(1) as f64
 }
 
 /// So many times a number of what there is, one at the least.
@@ -123,14 +118,14 @@ impl Visit {
         }
         let visits = after.round() as u64;
         for step in &mut self.steps {
-            let calls = before * mean(&step.times).max(1.0);
+            let calls = before * step.times.mean().max(1.0);
             if step.repeats() {
                 step.times = step.times.stretched(visits, time * before / after, 1);
             } else if step.form.to_end.is_some() {
                 step.times = of_as_many(&step.times, visits);
                 step.reads = of_as_many(&step.reads, visits);
             }
-            let now = after * mean(&step.times).max(1.0);
+            let now = after * step.times.mean().max(1.0);
             let drawn = step.bytes.count() as f64 * now / calls;
             step.bytes = of_as_many(&step.bytes, drawn.round().max(1.0) as u64);
         }

@@ -237,7 +237,7 @@ impl View {
             return;
         }
         if !block {
-            self.reads_directory(step, dir, !self.sizes.directories_apart, charges);
+            self.reads_directory(step, dir, false, charges);
             self.reads_names();
         }
         let ino = self.placed(step, ino);
@@ -341,7 +341,7 @@ impl View {
         } else if !inside || self.directory_block(step, dir, Entry::Missing) {
             Stem::Lum
         } else {
-            self.reads_directory(step, dir, !self.sizes.directories_apart, charges);
+            self.reads_directory(step, dir, false, charges);
             self.reads_names();
             self.went_to_device(step, dir, Relation::Other);
             Stem::LumNc
@@ -349,27 +349,24 @@ impl View {
         charges.push(Charge::once(stem, gap));
     }
 
-    /// The blocks of a directory are read.
+    /// The blocks of a directory are read, for a `listing` or a lookup, whose own cost holds the way to directories that lie
+    /// apart.
     pub(super) fn reads_directory(
         &mut self,
         step: &Passing<'_>,
         dir: Ino,
-        counts: bool,
+        listing: bool,
         charges: &mut Vec<Charge>,
     ) {
-        let elsewhere = self.directory_elsewhere(step, dir);
-        let times: f64 = elsewhere
-            .map(|moves| if moves { 0.5 } else { 0.0 })
-            .iter()
-            .sum();
-        if counts && times > 0.0 {
+        let first = self.directory_place(step, dir);
+        let moves = self.moves_to_directory(step, first);
+        if moves > 0.0 && (listing || !self.sizes.directories_apart) {
             charges.push(Charge {
-                times,
+                times: moves,
                 ..Charge::sized(Stem::RfF, BACK_TO_BACK, 4.0)
             });
         }
-        let first = self.directory_place(step, dir);
-        self.asks_names(Of::Directories, first, elsewhere != [true; 2]);
+        self.asks_names(Of::Directories, first, moves < 1.0);
     }
 
     /// A block of metadata is asked for and waited for.
@@ -384,15 +381,11 @@ impl View {
         });
     }
 
-    /// Whether the arm has to move to the blocks of a directory, which lie beside those of directories created before
-    /// and after it. Where they lie apart that is in the cost of a lookup.
-    pub(super) fn directory_elsewhere(&mut self, step: &Passing<'_>, dir: Ino) -> [bool; 2] {
-        if self.drive.is_none() {
-            return [false; 2];
-        }
-        let first = self.directory_place(step, dir);
+    /// At how much of the paces the arm has to move to the blocks of a directory, which lie beside those of directories
+    /// created before and after it.
+    fn moves_to_directory(&mut self, step: &Passing<'_>, first: u64) -> f64 {
         let Some(drive) = self.drive.as_mut() else {
-            return [false; 2];
+            return 0.0;
         };
         let (now_ns, until_ns) = (step.op.start_ns, step.op.end_ns());
         let place = (first, first.saturating_add(PAGE_BYTES));
@@ -403,7 +396,8 @@ impl View {
             }
             found
         });
-        found.map(|found| found == Found::Elsewhere)
+        let away = found.iter().filter(|found| **found == Found::Elsewhere);
+        away.count() as f64 / found.len() as f64
     }
 
     fn went_to_device(&mut self, step: &Passing<'_>, ino: Ino, relation: Relation) {

@@ -87,6 +87,15 @@ impl View {
         dirty > 0 && dirty.saturating_mul(2) >= size.div_ceil(PAGE_BYTES)
     }
 
+    /// The family of a cut of what was written back: cached, or not cached.
+    fn cutting(&self, ino: Ino, size: u64, written: u64) -> Stem {
+        if self.map_cached(ino, size, written) {
+            Stem::Tr
+        } else {
+            Stem::TrC
+        }
+    }
+
     /// The family of a removal: never written back, cached, or not cached.
     fn removal(&self, ino: Ino, size: u64, written: u64) -> Stem {
         if self.mostly_dirty(ino, written) {
@@ -167,10 +176,8 @@ impl View {
             Charge::once(Stem::TrF, gap)
         } else if unwritten && self.mostly_dirty(ino, written) {
             Charge::sized(Stem::TrD, step.gap, kib)
-        } else if self.map_cached(ino, old, written) {
-            Charge::sized(Stem::Tr, step.gap, kib)
         } else {
-            Charge::sized(Stem::TrC, step.gap, kib)
+            Charge::sized(self.cutting(ino, old, written), step.gap, kib)
         };
         charges.push(charge);
         if new == 0 {
@@ -205,10 +212,9 @@ impl View {
             Charge::sized(Stem::TrPD, step.gap, dirty as f64 * PAGE_KIB)
         } else if kib <= SMALL_KIB {
             Charge::once(Stem::TrP, step.gap)
-        } else if self.map_cached(ino, step.ns.tree.size(ino), written) {
-            Charge::sized(Stem::Tr, step.gap, kib)
         } else {
-            Charge::sized(Stem::TrC, step.gap, kib)
+            let size = step.ns.tree.size(ino);
+            Charge::sized(self.cutting(ino, size, written), step.gap, kib)
         });
         if reserved {
             charges.push(Charge::sized(Stem::Falloc, step.gap, kib_of(to - from)));
@@ -273,11 +279,7 @@ impl View {
         {
             // RENAMER replaces small files.
             let written = self.filled(other, held);
-            let stem = if self.map_cached(other, held.size, written) {
-                Stem::Tr
-            } else {
-                Stem::TrC
-            };
+            let stem = self.cutting(other, held.size, written);
             charges.push(Charge::sized(stem, step.gap, kib_of(written)));
         }
         if let Some(ino) = step.resolved.node {

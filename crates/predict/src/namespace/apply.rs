@@ -382,7 +382,7 @@ impl Namespace {
     /// A new file in a directory, without a name until it is linked.
     fn open_nameless(&mut self, op: &Op, walk: &Walk, out: &mut Resolved) {
         let in_scope = self.tree.inode(walk.node).is_some_and(|d| d.in_scope);
-        let node = self.tree.made_nameless(in_scope);
+        let node = self.tree.nameless(NodeKind::Regular, in_scope, true);
         self.observe(op, node, NodeKind::Regular);
         self.opened(op, node, true, out);
         out.node = Some(node);

@@ -33,7 +33,7 @@ impl Namespace {
         } else {
             NodeKind::Regular
         };
-        self.tree.nameless(kind, inside)
+        self.tree.nameless(kind, inside, false)
     }
 
     pub(super) fn on_descriptor(&mut self, op: &Op, out: &mut Resolved) {

@@ -128,22 +128,11 @@ impl PredictedTree {
         }
     }
 
-    /// A file that is made without a name.
-    pub fn made_nameless(&mut self, in_scope: bool) -> Ino {
+    /// A file that no name is known for, or that has none where it is `born` without.
+    pub fn nameless(&mut self, kind: NodeKind, in_scope: bool, born: bool) -> Ino {
         self.next_order += 1;
         let state = Predicted {
-            born: true,
-            in_scope,
-            order: self.next_order,
-            ..Predicted::default()
-        };
-        self.files.unnamed(NodeKind::Regular, state)
-    }
-
-    /// A file that no name is known for.
-    pub fn nameless(&mut self, kind: NodeKind, in_scope: bool) -> Ino {
-        self.next_order += 1;
-        let state = Predicted {
+            born,
             in_scope,
             order: self.next_order,
             ..Predicted::default()
@@ -151,7 +140,7 @@ impl PredictedTree {
         let ino = self.files.unnamed(kind, state);
         if let Some(inode) = self.inode_mut(ino) {
             // The name that it was opened by.
-            inode.links = 1;
+            inode.links = u32::from(!born);
         }
         ino
     }

@@ -6,7 +6,7 @@ use fsage_core::{Errno, Op, OpFlags, OpKind, PathTable};
 use fsage_namespace::flags::{
     AT_EMPTY_PATH, O_CREAT, O_TRUNC, RENAME_EXCHANGE, RENAME_NOREPLACE, follows_last,
 };
-use fsage_namespace::path::{PATH_BYTES, normal, renamed};
+use fsage_namespace::path::{PATH_BYTES, moved, normal};
 use fsage_namespace::{Ino, NodeKind};
 
 use super::{ENODATA, Found, Model, ReplayStep, Skip, Verdict};
@@ -307,8 +307,7 @@ impl Model {
             let Some(name) = directory.as_deref() else {
                 continue;
             };
-            let new = renamed(name, from, to);
-            let new = new.or_else(|| renamed(name, to, from).filter(|_| exchange));
+            let new = moved(name, from, to, exchange);
             if let Some(new) = new.filter(|new| new.len() < PATH_BYTES) {
                 *directory = Some(new);
             }

@@ -2,7 +2,7 @@
 
 use fsage_core::{Errno, Fd, KindClass, Op, OpFlags, OpKind, Outcome, PathId, PathTable, Pid, Tid};
 use fsage_namespace::flags::O_CLOEXEC;
-use fsage_namespace::path::{below_root, join, renamed};
+use fsage_namespace::path::{below_root, join, moved};
 
 use super::args::{Arg, FdName, fd_name, is_device};
 use super::files::{Files, file_id};
@@ -10,6 +10,7 @@ use super::line::{Call, Ret};
 use super::state::{Description, Place, Processes};
 use super::symbols;
 use super::table::{FdCall, PathCall, fd_call, makes_descriptor, path_call};
+use crate::foreign::MOST_MOVED;
 
 /// Longer working directories are forgotten; the kernel takes no longer path than 4096.
 const MAX_DIR_BYTES: usize = 16_384;
@@ -372,8 +373,7 @@ impl Importer {
     /// Directories of processes and open ones lie below `to` that lay below `from`.
     fn move_held(&mut self, from: &[u8], to: &[u8], exchange: bool) {
         let change = |name: &mut Vec<u8>| {
-            let new = renamed(name, from, to);
-            let new = new.or_else(|| renamed(name, to, from).filter(|_| exchange));
+            let new = moved(name, from, to, exchange);
             if let Some(new) = new.filter(|new| new.len() <= MAX_DIR_BYTES) {
                 *name = new;
             }
@@ -463,9 +463,6 @@ impl Importer {
         }
     }
 }
-
-/// The most bytes that a call moves (`MAX_RW_COUNT`).
-const MOST_MOVED: u64 = 0x7fff_f000;
 
 /// Whether a call says to have moved more than any can.
 fn moves_too_much(name: &str, result: Outcome) -> bool {

@@ -108,10 +108,7 @@ pub(super) fn of_steps(steps: &[VisitStep]) -> Vec<Decks> {
 }
 
 fn mean(of: &Dist) -> u64 {
-    let sum = of.0.iter().fold(0_u128, |sum, &(value, n)| {
-        sum.saturating_add(u128::from(value) * u128::from(n))
-    });
-    let mean = sum.checked_div(u128::from(of.count()));
+    let mean = of.sum().checked_div(u128::from(of.count()));
     mean.map_or(0, |mean| u64::try_from(mean).unwrap_or(u64::MAX))
 }
 
