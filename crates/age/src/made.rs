@@ -20,6 +20,17 @@ pub fn days_between(from_ns: u64, to_ns: u64) -> u32 {
     (ns.saturating_add(DAY_NS / 2) / DAY_NS).clamp(1, 36_500) as u32
 }
 
+/// The day that each of some snapshots ends, of which the first ends day 0, by when they were taken.
+pub(crate) fn days_of(taken_unix_ns: impl IntoIterator<Item = u64>) -> Vec<u64> {
+    let (mut day, mut before) = (0, None);
+    let of = |ns: u64| {
+        day += before.map_or(0, |before| u64::from(days_between(before, ns)));
+        before = Some(ns);
+        day
+    };
+    taken_unix_ns.into_iter().map(of).collect()
+}
+
 /// Why a trace is no aging workload that can be used; completes "failed to …".
 #[derive(Debug, thiserror::Error)]
 pub enum MadeError {

@@ -115,12 +115,22 @@ fn ranges(rows: &[Row], kind: OpKind, ino: u64) -> Vec<(u64, u64, i64)> {
 fn seen_below(top: &Path, program: &str, method: Method) -> (PathBuf, Vec<Row>, CaptureSummary) {
     let work = top.join(format!("{method:?}"));
     std::fs::create_dir(&work).unwrap();
-    let mut request = command(&[program], &work);
-    request.method = method;
-    request.under = vec![work.clone()];
-    let (rows, summary) = run(&request);
-    assert_eq!((summary.exit_status, summary.lost), (Some(0), 0));
+    let (rows, summary) = seen_in(&work, program, method);
     (work, rows, summary)
+}
+
+/// The same in a directory that is there.
+fn seen_in(work: &Path, program: &str, method: Method) -> (Vec<Row>, CaptureSummary) {
+    let mut request = command(&[program], work);
+    request.method = method;
+    request.under = vec![work.to_owned()];
+    let (rows, summary) = run(&request);
+    assert_eq!(
+        (summary.exit_status, summary.lost),
+        (Some(0), 0),
+        "{method:?}"
+    );
+    (rows, summary)
 }
 
 /// The ways of capturing that work here, for what root alone may do.
@@ -129,6 +139,11 @@ fn methods(what: &str) -> Vec<Method> {
         fsage_testing::not_run(format_args!("needs root: {what}"));
         return Vec::new();
     }
+    all_methods()
+}
+
+/// The ways of capturing that work here.
+fn all_methods() -> Vec<Method> {
     let ebpf = can_trace().then_some(Method::Ebpf);
     ebpf.into_iter().chain([Method::Ptrace]).collect()
 }

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Result;
 use fsage_core::{Op, OpSink, OpSource};
 use fsage_experiment::inputs;
+use fsage_experiment::measured::Around;
 use fsage_experiment::running::RunRequest;
 use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
 use fsage_host::{machine, signals};
-use fsage_workload::{InputPath, Length, Merged, Role, WorkloadSpec};
+use fsage_workload::{InputPath, Length, Merged, WorkloadSpec};
 
 use crate::exit::UsageError;
 use crate::ui;
@@ -82,18 +83,16 @@ pub fn write(path: &Path, request: &RunRequest, stop: &AtomicBool) -> Result<Gen
     let mut writer = TraceWriter::create_whole(path, meta(request))?;
     let mut batch: Vec<Op> = Vec::new();
     let (mut late, mut newest_ns) = (0, 0);
-    let (mut setup_operations, mut teardown_operations) = (0, 0);
+    let mut around = Around::default();
+    let is_model = request.spec.is_model();
     while !stop.load(Ordering::Relaxed) && source.next_batch(&mut batch)? > 0 {
         for op in &batch {
             late += u64::from(op.start_ns < newest_ns);
             newest_ns = newest_ns.max(op.start_ns);
             writer.push(op, source.paths())?;
         }
-        match source.role() {
-            _ if !request.spec.is_model() => {}
-            Role::Setup => setup_operations += batch.len() as u64,
-            Role::Run => {}
-            Role::Teardown => teardown_operations += batch.len() as u64,
+        if is_model {
+            around.ended(source.role(), writer.operations());
         }
         batch.clear();
     }
@@ -103,9 +102,7 @@ pub fn write(path: &Path, request: &RunRequest, stop: &AtomicBool) -> Result<Gen
         late,
         elapsed_ns: source.now_ns(),
         stopped: interrupted.then(|| "interrupted".to_string()),
-        setup_operations,
-        teardown_operations,
-        ..TraceEnd::default()
+        ..around.end()
     })?;
     Ok(Generated {
         operations,

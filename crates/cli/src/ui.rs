@@ -115,13 +115,15 @@ pub enum Remaining {
     Unknown,
     /// Seconds, until something else is told.
     Seconds(f64),
+    /// Of an experiment with its steps.
+    Steps(fsage_experiment::engine::Rest),
     /// Of a measurement whose procedures have their time.
     Of(fsage_profile::Left),
 }
 
-impl From<Option<f64>> for Remaining {
-    fn from(seconds: Option<f64>) -> Self {
-        seconds.map_or(Self::Unknown, Self::Seconds)
+impl From<Option<Remaining>> for Remaining {
+    fn from(told: Option<Remaining>) -> Self {
+        told.unwrap_or(Self::Unknown)
     }
 }
 
@@ -131,6 +133,7 @@ impl Remaining {
         match self {
             Self::Unknown => String::new(),
             Self::Seconds(s) => left((s - since_s).max(0.0)),
+            Self::Steps(rest) => left(rest.later(since_s).seconds()),
             Self::Of(of) => match of.after(since_s) {
                 (Some(s), true) => format!("behind, {}", left(s)),
                 (Some(s), false) => left(s),

@@ -771,6 +771,11 @@ fn a_workload_ages_a_target_at_its_first_use_only() {
     std::fs::write(&image, "no image").unwrap();
     first_use(dir, "w.fst").fails(1, &["no image", "remove it first"]);
     assert_eq!(std::fs::read(&image).unwrap(), b"no image");
+    let mine = dir.join("mine");
+    std::fs::rename(&image, &mine).unwrap();
+    std::os::unix::fs::symlink(&mine, &image).unwrap();
+    first_use(dir, "w.fst").fails(1, &["no image"]);
+    assert_eq!(std::fs::read(&mine).unwrap(), b"no image");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::common;
 
 use std::path::Path;
 
-use common::{fsage, profile, root, run, scratch, small_trace, start, temp, until};
+use common::{fsage, profile, run, small_trace, start, temp, until};
 
 const SCRIPT: &str = "#!/usr/bin/env python3\nimport os\nprint(os.getcwd())\n";
 
@@ -210,34 +210,6 @@ fn a_directory_of_results_that_is_moved_gets_them_and_what_came_in_its_place_non
         assert!(dir.join("old/runs.jsonl").exists());
         std::fs::remove_dir_all(dir.join("old")).unwrap();
     }
-}
-
-#[test]
-fn a_kept_image_takes_the_place_of_an_image_alone() {
-    if !root() || !scratch() {
-        return;
-    }
-    let dir = temp();
-    let dir = dir.path();
-    let make = "age generate --profile mail --size 16M --days 1 -o w.fst";
-    run(dir, make.split(' ')).exits(0);
-    let aged = |code| {
-        let target = "aged:w.fst,on=scratch:ext4,size=32M";
-        let mut fsage = fsage();
-        fsage.args(["run", "-q", "cmd: true", target]);
-        let ran = common::run_command(fsage.env("XDG_CACHE_HOME", dir).current_dir(dir));
-        ran.exits(code).stderr
-    };
-    aged(0);
-    let kept = std::fs::read_dir(dir.join("fsage/aged")).unwrap().next();
-    let image = kept.unwrap().unwrap().path();
-    std::fs::write(&image, PRECIOUS).unwrap();
-    assert!(aged(1).contains("no image"));
-    assert_eq!(std::fs::read_to_string(&image).unwrap(), PRECIOUS);
-    std::fs::rename(&image, dir.join("mine")).unwrap();
-    std::os::unix::fs::symlink(dir.join("mine"), &image).unwrap();
-    assert!(aged(1).contains("no image"));
-    assert_eq!(std::fs::read_to_string(dir.join("mine")).unwrap(), PRECIOUS);
 }
 
 #[test]

@@ -44,21 +44,32 @@ pub enum MeasuredError {
 /// A trace that is being written; without [`MeasuredTrace::finish`] there is none.
 pub struct MeasuredTrace(Measuring<Sink>);
 
-/// From which operation to which a trace has what a workload is, where others stand before and after it.
+/// How many operations of a trace come before a workload and after it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Around {
-    run_from: Option<u64>,
-    run_to: Option<u64>,
+pub struct Around {
+    setup: u64,
+    teardown: u64,
+    seen: u64,
 }
 
 impl Around {
-    /// A phase has ended, the latest: so many operations were handed over until then.
-    pub fn ended(&mut self, role: Role, door: Option<&Door>) {
-        let handed = door.map_or(0, Door::handed);
+    /// A phase has ended, well or not: there are so many operations by now.
+    pub fn ended(&mut self, role: Role, operations: u64) {
+        let own = operations.saturating_sub(self.seen);
+        self.seen = operations;
         match role {
-            Role::Setup => (self.run_from, self.run_to) = (Some(handed), Some(handed)),
-            Role::Run => self.run_to = Some(handed),
-            Role::Teardown => {}
+            Role::Setup => self.setup += own,
+            Role::Run => {}
+            Role::Teardown => self.teardown += own,
+        }
+    }
+
+    /// What a trace's end says of it.
+    pub fn end(self) -> TraceEnd {
+        TraceEnd {
+            setup_operations: self.setup,
+            teardown_operations: self.teardown,
+            ..TraceEnd::default()
         }
     }
 }
@@ -155,7 +166,6 @@ impl MeasuredTrace {
         stopped: Option<&str>,
         around: Around,
     ) -> Result<Sealed, MeasuredError> {
-        let handed = self.0.door().handed();
         let (sink, reported) = self.0.finish();
         let reported = reported?;
         let end = TraceEnd {
@@ -163,9 +173,7 @@ impl MeasuredTrace {
             elapsed_ns: reported.end_ns,
             throttled_ns: reported.held_back_ns,
             stopped: stopped.map(str::to_owned),
-            setup_operations: around.run_from.unwrap_or(0),
-            teardown_operations: around.run_to.map_or(0, |to| handed.saturating_sub(to)),
-            ..TraceEnd::default()
+            ..around.end()
         };
         let bytes = sink.writer.map(|writer| writer.finish(end)).transpose()?;
         Ok(Sealed {

@@ -7,26 +7,23 @@ use fsage_host::{HostError, thread};
 
 pub use fsage_format::trace::ONE_CPU as ENTRY;
 
-const ANOTHER: &str = "another fsage keeps them";
-
 /// The kernel's unbound workqueues (loop devices, write-back) of the whole machine on one CPU, until
 /// this is dropped. The thread that measures pins itself.
 #[derive(Debug)]
 pub struct OneCpu {
     cpu: usize,
     /// Or why they stay where they are.
-    workqueues: Result<WorkqueueMask, &'static str>,
+    workqueues: Result<WorkqueueMask, HostError>,
 }
 
 impl OneCpu {
     /// Keeps what can be kept: without root the workqueues stay where they are, and another fsage that keeps them
     /// gives them back when it ends.
     pub fn keep(cpu: usize) -> Self {
-        let workqueues = kthread::confine_workqueues(&[cpu]).map_err(|error| match error {
-            HostError::Refused { .. } => ANOTHER,
-            _ => "that needs root",
-        });
-        Self { cpu, workqueues }
+        Self {
+            cpu,
+            workqueues: kthread::confine_workqueues(&[cpu]),
+        }
     }
 
     /// The CPU.
@@ -36,15 +33,17 @@ impl OneCpu {
 
     /// Whether another fsage keeps the workqueues, which gives them back meanwhile.
     pub fn is_beside_another(&self) -> bool {
-        matches!(self.workqueues, Err(ANOTHER))
+        matches!(self.workqueues, Err(HostError::Refused { .. }))
     }
 
     /// What a reader of the figures must know.
     pub fn describe(&self) -> String {
-        match self.workqueues {
-            Ok(_) => format!("CPU {}, with the kernel's workqueues", self.cpu),
-            Err(why) => format!("CPU {}, without the kernel's workqueues ({why})", self.cpu),
-        }
+        let why = match &self.workqueues {
+            Ok(_) => return format!("CPU {}, with the kernel's workqueues", self.cpu),
+            Err(HostError::Refused { why, .. }) => why,
+            Err(_) => "that needs root",
+        };
+        format!("CPU {}, without the kernel's workqueues ({why})", self.cpu)
     }
 }
 

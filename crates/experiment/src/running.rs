@@ -216,9 +216,9 @@ fn run_phases(
         }
         progress(&phase.name);
         let (name, role) = (phase.name.clone().into_owned(), phase.role);
-        run_phase((open, root), request, phase, result, (stop, door))
-            .map_err(|error| open.explain(error.of(name)))?;
-        around.ended(role, door);
+        let ran = run_phase((open, root), request, phase, result, (stop, door));
+        around.ended(role, door.map_or(0, Door::handed));
+        ran.map_err(|error| open.explain(error.of(name)))?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_experiment::bench;
-use fsage_experiment::engine::Progress;
+use fsage_experiment::engine::{Progress, Rest};
 use fsage_experiment::plan::{BenchPlan, NamedTarget};
 use fsage_experiment::target::parse;
 use fsage_experiment::validate::{self, plan::ValidatePlan};
@@ -69,7 +69,7 @@ fn progress_has_the_time_left_also_after_an_interruption() {
             .map(|step| (step.done, step.expected))
             .collect();
         assert_eq!(steps, [(1, 3), (2, 3)], "{reported:?}");
-        let left = reported.iter().map(|step| step.eta_s);
+        let left = reported.iter().map(|step| step.rest.map(Rest::seconds));
         // What was computed before says nothing of how long it took.
         let left: Vec<bool> = left.map(|s| s.is_some_and(|s| s > 0.0)).collect();
         assert_eq!(left, [false, true], "{reported:?}");

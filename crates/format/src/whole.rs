@@ -12,7 +12,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 pub use place::{HeldDir, hold, settle};
-use place::{Place, directory_of, own_link, taken};
+use place::{Place, own_link, taken};
 
 /// Who was to read what is written has closed its end: it has what it wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -232,12 +232,6 @@ pub(crate) fn sync(file: &File) -> io::Result<()> {
         Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
         other => other,
     }
-}
-
-/// Puts a file's name on stable storage. Not every file system can, and the file is written then
-/// all the same.
-pub(crate) fn sync_name(path: &Path) {
-    let _ = File::open(directory_of(path)).and_then(|dir| dir.sync_all());
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ pub const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
 pub const AT_EMPTY_PATH: u32 = 0x1000;
 pub const RENAME_NOREPLACE: u32 = 1;
 pub const RENAME_EXCHANGE: u32 = 2;
+/// Of `msync`: that it waits.
+pub const MS_SYNC: u32 = 4;
 pub const CLONE_VM: u32 = 0x100;
 pub const CLONE_FS: u32 = 0x200;
 pub const CLONE_FILES: u32 = 0x400;

@@ -11,7 +11,7 @@ use super::short::ShortLived;
 use super::state::{Groups, Night, nights, read};
 use super::walk::Walk;
 use super::{GenerateError, Source, Wanted, begun, refused};
-use crate::made::{AgingKind, Made, MadeNight, days_between};
+use crate::made::{AgingKind, Made, MadeNight, days_between, days_of};
 
 /// What is asked beside.
 #[derive(Debug, Default)]
@@ -151,16 +151,14 @@ fn nameless(night: &Night) -> Result<bool, GenerateError> {
 
 /// Each snapshot with the day that it ends.
 fn ends(nights: &[Night]) -> Vec<MadeNight> {
-    let mut day = 0;
-    let gone = std::iter::once(0).chain(nights.windows(2).map(days));
-    let of = |(night, gone): (&Night, u32)| {
-        day += u64::from(gone);
-        MadeNight {
-            day,
-            taken_unix_ns: night.meta.taken_unix_ns,
-        }
-    };
-    nights.iter().zip(gone).map(of).collect()
+    let taken: Vec<u64> = nights
+        .iter()
+        .map(|night| night.meta.taken_unix_ns)
+        .collect();
+    let days = days_of(taken.iter().copied());
+    let ends = days.into_iter().zip(taken);
+    ends.map(|(day, taken_unix_ns)| MadeNight { day, taken_unix_ns })
+        .collect()
 }
 
 fn days(pair: &[Night]) -> u32 {

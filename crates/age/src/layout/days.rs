@@ -7,7 +7,7 @@ use fsage_format::bounded::read_document;
 use fsage_format::result::layout::{Layout, Score};
 use serde::Deserialize;
 
-use crate::made::{MadeNight, days_between};
+use crate::made::{MadeNight, days_between, days_of};
 
 /// What is read of the result.
 #[derive(Deserialize)]
@@ -45,7 +45,8 @@ pub fn of_days(path: &Path, snapshots: &[Layout]) -> Result<Vec<Layout>, FormatE
         let taken = snapshots.iter().map(|snapshot| snapshot.taken_unix_ns);
         taken.map(|ns| day_of(&nights, ns)).collect()
     } else {
-        counted(snapshots)
+        let days = days_of(snapshots.iter().map(|snapshot| snapshot.taken_unix_ns));
+        days.into_iter().map(Some).collect()
     };
     let of = |(snapshot, number): (&Layout, Option<u64>)| {
         let day = number.and_then(|number| applied.days.iter().rfind(|day| day.number <= number));
@@ -60,17 +61,6 @@ pub fn of_days(path: &Path, snapshots: &[Layout]) -> Result<Vec<Layout>, FormatE
         }
     };
     Ok(snapshots.iter().zip(numbers).map(of).collect())
-}
-
-/// The days of snapshots that follow one another from day 0 on.
-fn counted(snapshots: &[Layout]) -> Vec<Option<u64>> {
-    let (mut number, mut before) = (0, None);
-    let of = |snapshot: &Layout| {
-        number += before.map_or(0, |ns| days_between(ns, snapshot.taken_unix_ns).into());
-        before = Some(snapshot.taken_unix_ns);
-        Some(number)
-    };
-    snapshots.iter().map(of).collect()
 }
 
 /// The day that a snapshot ends: that of the night of which it is, or so much later than the last before it.

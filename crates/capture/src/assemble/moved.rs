@@ -27,16 +27,15 @@ impl Assembler {
     /// A name was given to what had another one, and all below it with it.
     pub(super) fn renamed(&mut self, op: &Op, from: &[u8], to: &[u8]) {
         let exchange = op.flags & RENAME_EXCHANGE != 0;
-        if self.names.is_link(from) || self.names.is_link(to) {
-            self.filter.links_changed();
-        }
         let is_file = self.names.is_file(from) && (!exchange || self.names.is_file(to));
         let held = !is_file && self.move_held(from, to, exchange);
-        if held || self.names.is_directory(from) || exchange && self.names.is_directory(to) {
-            // Links in it have other names, and lead elsewhere if they are relative.
+        let names = &self.names;
+        let whole = held || names.is_directory(from) || exchange && names.is_directory(to);
+        // Links in a directory have other names, and lead elsewhere if they are relative.
+        if whole || names.is_link(from) || names.is_link(to) {
             self.filter.links_changed();
         }
-        self.names.rename(from, to, held, exchange);
+        self.names.rename(from, to, whole, exchange);
     }
 
     /// Whether anything below the names is open, or a process in it.

@@ -112,10 +112,9 @@ impl Names {
         self.made.contains(path) || self.files.get(path).is_some_and(|known| known.is_dir)
     }
 
-    /// `from` is called `to` now, and if it is a directory, so is everything below; `directory`: it is one, whether that
-    /// was known or not. With `exchange`, what was called `to` is called `from`.
-    pub(super) fn rename(&mut self, from: &[u8], to: &[u8], directory: bool, exchange: bool) {
-        let whole = directory || self.is_directory(from) || exchange && self.is_directory(to);
+    /// `from` is called `to` now, and everything below if it is `whole`, a directory. With `exchange`, what was called `to`
+    /// is called `from`.
+    pub(super) fn rename(&mut self, from: &[u8], to: &[u8], whole: bool, exchange: bool) {
         let moved = self.take(from, whole);
         if exchange {
             let other = self.take(to, whole);
@@ -198,7 +197,7 @@ mod tests {
         names.set(b"/d/f", id(2), false);
         names.set(b"/dd/f", id(3), false);
         names.set_link(b"/d/l", None);
-        names.rename(b"/d", b"/e", false, false);
+        names.rename(b"/d", b"/e", true, false);
         assert_eq!(names.find(b"/e/f"), Some(id(2)));
         assert_eq!(names.find(b"/d/f"), None);
         assert_eq!(names.find(b"/dd/f"), Some(id(3)));

@@ -4,6 +4,13 @@ use super::*;
 
 const PAGES: u64 = 256;
 
+/// The files that the program maps.
+fn fill(work: &Path) {
+    for name in ["copied", "written", "locked", "populated"] {
+        std::fs::write(work.join(name), vec![1; PAGES as usize * 4096]).unwrap();
+    }
+}
+
 #[test]
 fn each_fault_has_its_own_time() {
     if !can_trace() {
@@ -12,13 +19,8 @@ fn each_fault_has_its_own_time() {
     let dir = tempfile::tempdir().unwrap();
     let work = dir.path().canonicalize().unwrap();
     let program = compile(&work, "faults.c");
-    for name in ["copied", "written", "locked", "populated"] {
-        std::fs::write(work.join(name), vec![1; PAGES as usize * 4096]).unwrap();
-    }
-    let mut request = command(&[&program], &work);
-    request.under = vec![work.clone()];
-    let (rows, summary) = run(&request);
-    assert_eq!((summary.exit_status, summary.lost), (Some(0), 0));
+    fill(&work);
+    let (rows, _) = seen_in(&work, &program, Method::Ebpf);
     let ino = |name: &str| std::fs::metadata(work.join(name)).unwrap().ino();
     let faults = |name: &str| -> Vec<&Op> {
         let ino = ino(name);
@@ -70,18 +72,8 @@ fn few_programs_make_these_calls() {
     for method in methods("open_by_handle_at(2)") {
         let work = root.join(format!("{method:?}"));
         std::fs::create_dir(&work).unwrap();
-        for name in ["copied", "written", "locked", "populated"] {
-            std::fs::write(work.join(name), vec![1; PAGES as usize * 4096]).unwrap();
-        }
-        let mut request = command(&[&program], &work);
-        request.method = method;
-        request.under = vec![work.clone()];
-        let (rows, summary) = run(&request);
-        assert_eq!(
-            (summary.exit_status, summary.lost),
-            (Some(0), 0),
-            "{method:?}"
-        );
+        fill(&work);
+        let (rows, _) = seen_in(&work, &program, method);
         let ino = std::fs::metadata(work.join("out")).unwrap().ino();
         assert_eq!(
             ranges(&rows, OpKind::SyncFileRange, ino),

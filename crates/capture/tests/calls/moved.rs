@@ -7,8 +7,7 @@ fn names_start_from_what_a_renamed_directory_is_called() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
     let program = compile(&root, "moved.c");
-    let ebpf = can_trace().then_some(Method::Ebpf);
-    for method in ebpf.into_iter().chain([Method::Ptrace]) {
+    for method in all_methods() {
         let (work, rows, summary) = seen_below(&root, &program, method);
         assert_eq!(summary.strayed, 0);
         let made = of(&rows, OpKind::Open).into_iter();

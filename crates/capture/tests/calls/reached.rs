@@ -9,8 +9,7 @@ fn what_is_named_by_descriptors_has_names_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
     let program = compile(&root, "reached.c");
-    let ebpf = can_trace().then_some(Method::Ebpf);
-    for method in ebpf.into_iter().chain([Method::Ptrace]) {
+    for method in all_methods() {
         let (work, rows, _) = seen_below(&root, &program, method);
         let at = |name: &str| work.join(name).display().to_string();
         let opened: Vec<_> = of(&rows, OpKind::Open)

@@ -123,7 +123,14 @@ fn results_dir(
 /// Does what tells how far it is, with a bar on a terminal.
 fn with_bar<T>(work: impl FnOnce(&mut dyn FnMut(&Progress)) -> T) -> T {
     let bar = ui::Progress::new(1, "preparing");
-    work(&mut |step| bar.set(step.done, step.expected, &step.what, step.eta_s))
+    work(&mut |step| {
+        bar.set(
+            step.done,
+            step.expected,
+            &step.what,
+            step.rest.map(ui::Remaining::Steps),
+        );
+    })
 }
 
 /// Makes what takes long of targets, as an aged file system at its first use, and tells how far that is.
@@ -156,7 +163,7 @@ fn with_days<T>(work: impl FnOnce(&mut dyn FnMut((u64, u64), (u64, u64))) -> T) 
             day,
             days,
             &format!("days, {done} of {all} operations"),
-            left_s,
+            left_s.map(ui::Remaining::Seconds),
         );
     })
 }

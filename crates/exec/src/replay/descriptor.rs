@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fsage_core::{Errno, Op, OpFlags, OpKind, PathTable};
+use fsage_namespace::flags::MS_SYNC;
 use fsage_namespace::{Ino, NodeKind, SharedId};
 
 use super::call::Call;
@@ -12,7 +13,6 @@ use super::order::{Key, Mode, Use};
 const MAP_SHARED: u32 = 1;
 const MAP_SHARED_VALIDATE: u32 = 3;
 const PROT_WRITE: u32 = 2;
-const MS_SYNC: u32 = 4;
 const PAGE: u64 = 4096;
 
 fn descriptor_uses(step: &mut ReplayStep, key: u64, node: Option<Ino>, directory: bool) {

@@ -24,6 +24,7 @@ use serde::Serialize;
 use crate::one_cpu::OneCpu;
 use order::next;
 use pace::Pace;
+pub use pace::Rest;
 
 /// How far an experiment is.
 #[derive(Debug, Clone)]
@@ -34,8 +35,8 @@ pub struct Progress {
     pub expected: u64,
     /// What is done now.
     pub what: String,
-    /// How long the rest takes, seconds; `None` until steps of its sorts have ended.
-    pub eta_s: Option<f64>,
+    /// How long the rest takes from now on; `None` until steps of its sorts have ended.
+    pub rest: Option<Rest>,
 }
 
 /// Steps that repeat one another: the runs of a configuration, the profiles of a target.
@@ -162,24 +163,20 @@ pub(crate) fn carry_out<V: Verb>(
         }
         let what = verb.describe(at);
         let done = all.iter().map(|s| u64::from(s.attempts)).sum();
-        let rest = pace.remaining(&all, at);
+        let rest = pace.remaining(&all, at).map(|rest| rest.within(left_ns));
         let began_ns = MonotonicClock.now_ns();
-        let eta_s = || {
-            let spent_ns = MonotonicClock.now_ns().saturating_sub(began_ns);
-            let s = rest?.after_s(spent_ns as f64 / 1e9);
-            Some(left_ns.map_or(s, |left| s.min(left.saturating_sub(spent_ns) as f64 / 1e9)))
-        };
         let mut now = Progress {
             done,
             expected: done + all.iter().map(|s| u64::from(s.wanted)).sum::<u64>(),
             what: what.clone(),
-            eta_s: eta_s(),
+            rest,
         };
         progress(&now);
         let with = With {
             detail: &mut |text| {
                 now.what = format!("{what}: {text}");
-                now.eta_s = eta_s();
+                let spent_ns = MonotonicClock.now_ns().saturating_sub(began_ns);
+                now.rest = rest.map(|rest| rest.later(spent_ns as f64 / 1e9));
                 progress(&now);
             },
             one_cpu: one_cpu.as_ref(),

@@ -40,6 +40,7 @@ impl Pace {
         (known * 2 >= wanted).then_some(Rest {
             others_s: (rest_ns - next_ns) / 1e9,
             next_s: next_ns / 1e9,
+            most_s: f64::INFINITY,
         })
     }
 
@@ -59,17 +60,35 @@ impl Pace {
     }
 }
 
-/// How long the rest takes, of which the next step is one.
+/// How long the rest takes, of which the next step is one, seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Rest {
+#[allow(clippy::struct_field_names, reason = "times, by their unit")]
+pub struct Rest {
     others_s: f64,
     next_s: f64,
+    most_s: f64,
 }
 
 impl Rest {
-    /// So long after the step began: one that takes longer than others did is taken to end now.
-    pub fn after_s(&self, spent_s: f64) -> f64 {
-        self.others_s + (self.next_s - spent_s).max(0.0)
+    /// No longer than so many nanoseconds, if there is such a limit.
+    pub(super) fn within(self, left_ns: Option<u64>) -> Self {
+        let most_s = left_ns.map_or(self.most_s, |ns| ns as f64 / 1e9);
+        Self { most_s, ..self }
+    }
+
+    /// The same seen so long after the step began: one that takes longer than others did is taken to end now.
+    pub fn later(self, spent_s: f64) -> Self {
+        let left = |s: f64| (s - spent_s).max(0.0);
+        Self {
+            next_s: left(self.next_s),
+            most_s: left(self.most_s),
+            ..self
+        }
+    }
+
+    /// How long it takes from here on, seconds.
+    pub fn seconds(self) -> f64 {
+        (self.others_s + self.next_s).min(self.most_s)
     }
 }
 
@@ -95,7 +114,7 @@ mod tests {
             series(0, &["v", "run"]),
         ];
         let mut pace = Pace::new(&all);
-        let left = |pace: &Pace, all: &[Series]| pace.remaining(all, 1).map(|r| r.after_s(0.0));
+        let left = |pace: &Pace, all: &[Series]| pace.remaining(all, 1).map(Rest::seconds);
         assert_eq!(left(&pace, &all), None);
         assert_eq!(left(&pace, &[]), Some(0.0));
         pace.add(0, 60_000_000_000);
@@ -115,7 +134,7 @@ mod tests {
             ..series(3, &[])
         }];
         let rest = Pace::new(&all).remaining(&all, 0).unwrap();
-        let told = [0.0, 1.5, 2.0, 60.0].map(|spent_s| Some(rest.after_s(spent_s)));
+        let told = [0.0, 1.5, 2.0, 60.0].map(|spent_s| Some(rest.later(spent_s).seconds()));
         assert_eq!(
             told,
             [6.0, 4.5, 4.0, 4.0].map(Some),

@@ -20,12 +20,12 @@ use rustix::io::Errno;
 
 use crate::error::FormatError;
 use crate::whole::place::Place;
-use crate::whole::{ReaderGone, Whole, is_stdout, sync, sync_name};
+use crate::whole::{ReaderGone, Whole, is_stdout, sync};
 
 /// Where the bytes go.
 enum Target {
-    /// To the file itself, which can be read while it grows.
-    InPlace(File),
+    /// To the file itself, at its place, which can be read while it grows.
+    InPlace(File, Place),
     /// To a file that is there when it is whole.
     Whole(Whole),
 }
@@ -43,7 +43,7 @@ impl Summed {
     /// Fails if somebody else has changed the size of a file that grows in place: what was written is gone, or
     /// is not all of it.
     fn is_own(&self) -> std::io::Result<()> {
-        let Target::InPlace(file) = &self.file else {
+        let Target::InPlace(file, _) = &self.file else {
             return Ok(());
         };
         let about = file.metadata()?;
@@ -61,7 +61,7 @@ impl Summed {
     fn put(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.is_own()?;
         match &mut self.file {
-            Target::InPlace(file) => file.write_all(bytes).map_err(ReaderGone::told)?,
+            Target::InPlace(file, _) => file.write_all(bytes).map_err(ReaderGone::told)?,
             Target::Whole(file) => file.write_all(bytes)?,
         }
         self.bytes += bytes.len() as u64;
@@ -77,7 +77,7 @@ impl Write for Summed {
         }
         self.is_own()?;
         let written = match &mut self.file {
-            Target::InPlace(file) => file.write(bytes).map_err(ReaderGone::told)?,
+            Target::InPlace(file, _) => file.write(bytes).map_err(ReaderGone::told)?,
             Target::Whole(file) => file.write(bytes)?,
         };
         self.sum.add(bytes.get(..written).unwrap_or_default());
@@ -87,7 +87,7 @@ impl Write for Summed {
 
     fn flush(&mut self) -> std::io::Result<()> {
         match &mut self.file {
-            Target::InPlace(file) => file.flush(),
+            Target::InPlace(file, _) => file.flush(),
             Target::Whole(file) => file.flush(),
         }
     }
@@ -214,7 +214,6 @@ impl PieceWriter {
         (schema, properties): (Type, WriterProperties),
         entries: &[(&str, String)],
     ) -> Result<Self, FormatError> {
-        // Others may write to stdout too.
         let failed = |e| FormatError::io("create", path, e);
         let summed = |file| Summed {
             file,
@@ -231,7 +230,7 @@ impl PieceWriter {
         let place = Place::of(path).map_err(failed)?;
         let file = claimed(&place).map_err(failed)?;
         let own = file.try_clone().map_err(failed)?;
-        let inner = summed(Target::InPlace(file));
+        let inner = summed(Target::InPlace(file, place.clone()));
         let begun = Self::begun(path, inner, format, (schema, properties), entries);
         if begun.is_err() {
             // As on a full disk.
@@ -389,7 +388,7 @@ impl PieceWriter {
             .and_then(|()| inner.is_own())
             .map_err(|e| FormatError::io("write", &path, e))?;
         let kept = match inner.file {
-            Target::InPlace(file) => sync(&file).map(|()| sync_name(&path)),
+            Target::InPlace(file, place) => sync(&file).map(|()| place.sync_name()),
             Target::Whole(file) => file.commit(),
         };
         kept.map_err(|e| FormatError::io("write", &path, e))?;

@@ -274,7 +274,7 @@ fn open_dir(dir: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(dir, flags, Mode::empty())?)
 }
 
-pub(crate) fn directory_of(path: &Path) -> &Path {
+fn directory_of(path: &Path) -> &Path {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     dir.unwrap_or(Path::new("."))
 }

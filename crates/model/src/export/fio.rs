@@ -122,37 +122,7 @@ impl Moves {
             *self.sizes.entry(*size).or_default() += n;
         }
     }
-}
 
-/// One that reads, or writes.
-struct Job {
-    /// What its name has more than those of the phase and the group.
-    name: String,
-    /// Of what it does.
-    moves: [Moves; 2],
-    /// How often each is done, by how many processes.
-    calls: [f64; 2],
-    jobs: u64,
-    /// Whether it is what the part does but for a few requests.
-    is_most: bool,
-}
-
-impl Job {
-    fn of(name: String, moves: [Moves; 2], [reads, writes]: [f64; 2], at_once: u64) -> Self {
-        let all = reads + writes;
-        let jobs = at_once.min(all as u64).max(1);
-        let each = (all / jobs as f64).round().max(1.0) / all * jobs as f64;
-        Self {
-            name,
-            moves,
-            calls: [reads * each, writes * each],
-            jobs,
-            is_most: true,
-        }
-    }
-}
-
-impl Moves {
     /// Takes those out that are so few and so large that it hangs on chance how many bytes come of them where sizes are drawn.
     fn take_few(&mut self) -> Vec<(u64, u64)> {
         let most = (self.bytes as f64 * FEW_BYTES) as u64;
@@ -173,40 +143,61 @@ impl Moves {
     }
 }
 
+/// One that reads, or writes.
+struct Job {
+    /// What its name has more than those of the phase and the group.
+    name: String,
+    /// 0 if it reads, 1 if it writes.
+    way: usize,
+    /// Of what it does.
+    moves: Moves,
+    /// How often it does that, by how many processes.
+    calls: f64,
+    jobs: u64,
+    /// Whether it is what the part does but for a few requests.
+    is_most: bool,
+}
+
+impl Job {
+    fn of(name: String, way: usize, moves: Moves, at_once: u64) -> Self {
+        let all = moves.calls as f64;
+        let jobs = at_once.min(moves.calls).max(1);
+        let each = (all / jobs as f64).round().max(1.0) / all * jobs as f64;
+        Self {
+            name,
+            way,
+            moves,
+            calls: all * each,
+            jobs,
+            is_most: true,
+        }
+    }
+}
+
 impl Data {
     /// As one job that reads and one that writes, as fio draws which comes next and so does neither as often as it should;
     /// and others for a few large requests.
     fn jobs(&self, at_once: u64) -> Vec<Job> {
-        let mut moves = self.moves.clone();
-        let mut jobs = Vec::new();
-        for (way, of_way) in moves.iter_mut().enumerate() {
-            for (size, n) in of_way.take_few() {
-                let mut own = [Moves::default(), Moves::default()];
-                let mut calls = [0.0; 2];
-                if let (Some(own), Some(calls)) = (own.get_mut(way), calls.get_mut(way)) {
-                    (own.calls, own.bytes, *calls) = (n, size.saturating_mul(n), n as f64);
-                    own.sizes.insert(size, n);
-                }
-                let name = format!("{}-{size}", if way == 0 { "-reads" } else { "-writes" });
-                let job = Job::of(name, own, calls, 1);
-                jobs.push(Job {
+        let (mut jobs, mut few) = (Vec::new(), Vec::new());
+        for (way, mut moves) in self.moves.clone().into_iter().enumerate() {
+            let name = if way == 0 { "-reads" } else { "-writes" };
+            for (size, n) in moves.take_few() {
+                let own = Moves {
+                    calls: n,
+                    bytes: size.saturating_mul(n),
+                    apart: 0,
+                    sizes: BTreeMap::from([(size, n)]),
+                };
+                few.push(Job {
                     is_most: false,
-                    ..job
+                    ..Job::of(format!("{name}-{size}"), way, own, 1)
                 });
             }
-        }
-        for (way, of_way) in moves.into_iter().enumerate().rev() {
-            let mut own = [Moves::default(), Moves::default()];
-            let mut calls = [0.0; 2];
-            let is_any = of_way.calls > 0;
-            if let (Some(own), Some(calls)) = (own.get_mut(way), calls.get_mut(way)) {
-                (*calls, *own) = (of_way.calls as f64, of_way);
-            }
-            if is_any {
-                let name = if way == 0 { "-reads" } else { "-writes" };
-                jobs.insert(0, Job::of(name.into(), own, calls, at_once));
+            if moves.calls > 0 {
+                jobs.push(Job::of(name.to_owned(), way, moves, at_once));
             }
         }
+        jobs.append(&mut few);
         jobs
     }
 }
@@ -214,11 +205,10 @@ impl Data {
 impl Job {
     /// How many files each process has, of `bytes` in all, and how large they are.
     fn files(&self, bytes: u64) -> (u64, u64) {
-        let largest = self.moves.iter().filter_map(|m| m.sizes.last_key_value());
-        let largest = largest.map(|size| *size.0).max().unwrap_or(1);
+        let sizes = &self.moves.sizes;
+        let largest = sizes.last_key_value().map_or(1, |size| *size.0);
         let of_job = (bytes / self.jobs).max(largest).max(LEAST_FILE_BYTES);
-        let one_size = self.moves.iter().all(|m| m.sizes.len() <= 1);
-        let requests = if one_size { 1 } else { REQUESTS };
+        let requests = if sizes.len() <= 1 { 1 } else { REQUESTS };
         let each = largest.saturating_mul(requests).min(of_job);
         let each = each.max(LEAST_FILE_BYTES).max(of_job.div_ceil(MOST_FILES));
         // Whole requests, so that the last one fits.
@@ -227,46 +217,48 @@ impl Job {
     }
 
     fn write(&self, text: &mut String, data: &Data, told: &mut BTreeMap<OpKind, f64>) {
-        let all: f64 = self.calls.iter().sum();
-        let [reads, writes] = self.calls;
-        let of = |of: fn(&Moves) -> u64| self.moves.iter().map(of).fold(0, u64::saturating_add);
-        let (apart, moved, bytes) = (of(|m| m.apart), of(|m| m.calls), of(|m| m.bytes));
+        let (calls, jobs, moves) = (self.calls, self.jobs, &self.moves);
         let (file_bytes, files) = self.files(data.files_bytes);
-        let jobs = self.jobs;
+        // Of the other way it does nothing.
+        let (own, other) = (split(&moves.sizes), format!("{LEAST_FILE_BYTES}/100"));
+        let (kind, reads_percent, sizes) = if self.way == 0 {
+            (OpKind::Read, 100, format!("{own},{other}"))
+        } else {
+            (OpKind::Write, 0, format!("{other},{own}"))
+        };
         let mut lines = vec![
             format!("numjobs={jobs}"),
             "rw=randrw".to_owned(),
-            format!("rwmixread={:.0}", 100.0 * reads / all),
+            format!("rwmixread={reads_percent}"),
             format!(
                 "percentage_random={:.0}",
-                100.0 * apart as f64 / moved as f64
+                100.0 * moves.apart as f64 / moves.calls as f64
             ),
             format!("nrfiles={files}"),
             format!("filesize={file_bytes}"),
             // It ends by their number, before that.
             format!(
                 "io_size={}",
-                bytes.saturating_mul(4).max(file_bytes.saturating_mul(2))
+                moves
+                    .bytes
+                    .saturating_mul(4)
+                    .max(file_bytes.saturating_mul(2))
             ),
-            format!("number_ios={:.0}", all / jobs as f64),
-            format!(
-                "bssplit={},{}",
-                split(&self.moves[0].sizes),
-                split(&self.moves[1].sizes)
-            ),
+            format!("number_ios={:.0}", calls / jobs as f64),
+            format!("bssplit={sizes}"),
             "bs_unaligned=1".to_owned(),
         ];
-        *told.entry(OpKind::Read).or_default() += reads;
-        *told.entry(OpKind::Write).or_default() += writes;
-        let syncs = data.syncs.iter().zip(SYNCS).filter(|_| self.is_most);
+        *told.entry(kind).or_default() += calls;
+        let is_synced = self.is_most && self.way == 1;
+        let syncs = data.syncs.iter().zip(SYNCS).filter(|_| is_synced);
         for ((&syncs, kind), name) in syncs.zip(["fsync", "fdatasync"]) {
-            let every = (writes / syncs as f64).round();
-            if syncs > 0 && writes >= 1.0 {
+            let every = (calls / syncs as f64).round();
+            if syncs > 0 {
                 lines.push(format!("{name}={:.0}", every.max(1.0)));
-                *told.entry(kind).or_default() += (writes / every.max(1.0)).floor();
+                *told.entry(kind).or_default() += (calls / every.max(1.0)).floor();
             }
         }
-        let think_us = (data.think_ns as f64 / all / 1000.0).round();
+        let think_us = (data.think_ns as f64 / calls / 1000.0).round();
         if think_us >= 1.0 && self.is_most {
             lines.push(format!("thinktime={think_us:.0}us"));
         }
@@ -276,7 +268,8 @@ impl Job {
     }
 }
 
-/// `SIZE/PERCENT:…`: each a hundredth of the requests by its mean, like ones together; percents add up to a hundred.
+/// `SIZE/PERCENT:…`: each a hundredth, or a fiftieth where those are of more than 64 sizes, of the requests by its mean, like
+/// ones together; percents add up to a hundred.
 fn split(sizes: &BTreeMap<u64, u64>) -> String {
     let of = |count: u64| {
         let mut shares: Vec<(u64, u64)> = Vec::new();
@@ -291,9 +284,6 @@ fn split(sizes: &BTreeMap<u64, u64>) -> String {
     let mut shares = of(100);
     if shares.len() > MOST_SIZES {
         shares = of(50);
-    }
-    if shares.is_empty() {
-        shares.push((LEAST_FILE_BYTES, 100));
     }
     let shares = shares.iter().map(|(size, n)| format!("{size}/{n}"));
     shares.collect::<Vec<_>>().join(":")

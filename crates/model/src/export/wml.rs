@@ -17,7 +17,8 @@ use crate::fsm::{At, Line, Model, ModelError, Pick, Type, VisitStep};
 const ROUND: u64 = 200;
 /// Files beyond those of the model, at the least.
 const SPARE: u64 = 64;
-/// What share of the operations may be more or fewer because a round has whole visits.
+/// What share of the operations may be more or fewer because a round has whole visits; with one round it may be more, where
+/// few visits are of many threads.
 const OFF: f64 = 0.02;
 
 /// Who reads the script.

@@ -1,12 +1,10 @@
 //! What becomes of a call on a target: no target maps files, and none has calls for all that a trace has.
 
 use fsage_core::{Op, OpKind};
+use fsage_namespace::flags::MS_SYNC;
 
 use super::model::Model;
 use super::step::is_xattr;
-
-/// Of `msync`: that it waits.
-const MS_SYNC: u32 = 4;
 
 /// As which kind of operation a run of a model carries a call out; `None` where it does not.
 pub fn carried(op: &Op) -> Option<OpKind> {

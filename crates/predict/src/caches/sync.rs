@@ -2,6 +2,7 @@
 
 use fsage_cache::PAGE_BYTES;
 use fsage_core::{OpKind, RangeSync};
+use fsage_namespace::flags::MS_SYNC;
 
 use super::{FileState, PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Gap, Stem};
@@ -22,7 +23,6 @@ const NEAR_BYTES: u64 = 64 << 10;
 /// Blocks of FDSR, and how far apart they are.
 pub(crate) const SCATTERED: f64 = 16.0;
 const APART_KIB: f64 = 1024.0;
-const MS_SYNC: u32 = 4;
 /// What getting to a place takes of SFR, where data is awaited.
 const LEAST_AWAITED: f64 = 0.25;
 /// Of a file at most so many ranges of reserved blocks are known.
