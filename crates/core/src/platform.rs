@@ -87,6 +87,11 @@ pub trait Platform: Send + Sync {
     /// Drops the cached data of one open file (written back first).
     fn evict(&self, handle: Handle) -> Result<(), Errno>;
 
+    /// How many bytes of one open file are in memory and not yet written; `None` where nobody can tell.
+    fn dirty_bytes(&self, _handle: Handle) -> Option<u64> {
+        None
+    }
+
     /// The device's counters, `None` where there is no device to ask.
     fn device_counters(&self) -> Option<DeviceCounters> {
         None

@@ -1,6 +1,6 @@
 //! Making a target cold, and its device's counters.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use fsage_core::{
     ColdEvidence, ColdLevel, ColdMethod, ColdPolicy, DeviceCounters, Errno, Handle, Platform,
@@ -64,6 +64,10 @@ impl Platform for HostFs {
         }
     }
 
+    fn dirty_bytes(&self, handle: Handle) -> Option<u64> {
+        dirty_bytes(descriptor(handle).ok()?)
+    }
+
     fn device_counters(&self) -> Option<DeviceCounters> {
         self.device()?.counters()
     }
@@ -122,6 +126,31 @@ impl HostFs {
             level: ColdLevel::DataOnly,
         })
     }
+}
+
+/// cachestat(2), which Linux has since 6.5.
+#[allow(unsafe_code)]
+fn dirty_bytes(file: BorrowedFd<'_>) -> Option<u64> {
+    const CACHESTAT: libc::c_long = 451;
+    /// `struct cachestat`: pages that are cached, dirty, being written, evicted and lately evicted.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Pages {
+        cached: u64,
+        dirty: u64,
+        written: u64,
+        evicted: u64,
+        lately: u64,
+    }
+    // From where on, and how much: to its end.
+    let range = [0u64; 2];
+    let mut found = Pages::default();
+    // SAFETY: both structures live until the call is over and are as long as the kernel has them.
+    let done = unsafe {
+        let (range, found) = (range.as_ptr(), &raw mut found);
+        libc::syscall(CACHESTAT, file.as_raw_fd(), range, found, 0u32)
+    };
+    (done == 0).then(|| (found.dirty + found.written) * rustix::param::page_size() as u64)
 }
 
 /// Evicts every readable regular file below a directory, on one file system. Level by level with

@@ -65,6 +65,13 @@ impl Platform for MemFs {
         })
     }
 
+    fn dirty_bytes(&self, handle: Handle) -> Option<u64> {
+        let mut state = self.lock();
+        let ino = state.handles.get(handle.0).ok()?.ino;
+        let disk = state.disk.as_ref()?;
+        Some(disk.pages.dirty_pages(ino) * fsage_cache::PAGE_BYTES)
+    }
+
     fn evict(&self, handle: Handle) -> Result<(), Errno> {
         let mut state = self.lock();
         let ino = state.handles.get(handle.0)?.ino;

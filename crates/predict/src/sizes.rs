@@ -5,7 +5,7 @@ use fsage_core::metric::{self, FamilyId, MetricId};
 
 use crate::caches::lookup::INODES_TOGETHER;
 use crate::caches::sync::SCATTERED;
-use crate::caches::{Sizes, Throttle};
+use crate::caches::{FaultPages, PAGE_KIB, Sizes, Throttle};
 use crate::cost::SystemVector;
 use crate::drive::{self, Figures};
 use crate::pattern::NEAR_BYTES;
@@ -81,6 +81,18 @@ fn names_of_block(vector: &SystemVector) -> u32 {
         let names = (block_ns / ns).clamp(LEAST_NAMES, MOST_NAMES);
         1 << names.log2().round() as u32
     })
+}
+
+/// How much one fault maps, and a store makes dirty, where a file's pages lie together in long pieces.
+fn fault_pages(vector: &SystemVector) -> FaultPages {
+    let value = |name: &str| vector.named(name).map(|e| e.value / PAGE_KIB);
+    let pages = |value: Option<f64>| value.map_or(1, |pages| (pages.round() as u64).max(1));
+    let store = value("MFWK");
+    FaultPages {
+        read: pages(value("MFRK")),
+        store: pages(store),
+        dirty: pages(value("MFWD").or(store)),
+    }
 }
 
 /// What a KiB more takes of a long write that is made stable, in nanoseconds.
@@ -207,6 +219,7 @@ pub(crate) fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
             .named("LUN_NC")
             .zip(vector.named("LUS_NC"))
             .is_some_and(|(mean, there)| brought_apart(vector, mean.value - there.value)),
+        fault_pages: fault_pages(vector),
         names_of_block: names_of_block(vector),
     };
     (sizes, at_least)

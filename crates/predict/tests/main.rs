@@ -5,6 +5,7 @@ mod blocks;
 mod calibration;
 mod common;
 mod context;
+mod mapped;
 mod processes;
 mod properties;
 mod scope;

@@ -9,6 +9,7 @@
 use std::cell::Cell;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use fsage_core::{Clock, Errno};
 
@@ -152,9 +153,11 @@ pub(super) fn touch(
         // cannot be had is replaced by the SIGBUS handler. Volatile, so that each touch happens.
         unsafe {
             let byte = mapping.start.add(at);
-            let value = byte.read_volatile();
             if write {
-                byte.write_volatile(value.wrapping_add(1));
+                // In one instruction, so that it faults once: a page that is read first is mapped to be read.
+                AtomicU8::from_ptr(byte).fetch_add(1, Ordering::Relaxed);
+            } else {
+                byte.read_volatile();
             }
         }
         let after = clock.now_ns();

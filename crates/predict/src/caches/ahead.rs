@@ -32,10 +32,15 @@ impl View {
         }
         let size = step.ns.tree.inode(ino).map_or(0, |n| n.size);
         let end = ahead.end.min(size.div_ceil(PAGE_BYTES));
+        let mut came = false;
         for page in ahead.start..end {
             if self.holds_data(step, ino, page) && self.pages.prefetch(ino.0, page) {
                 self.misses(page);
+                came = true;
             }
+        }
+        if came {
+            self.came_together(ino, 0, most);
         }
     }
 }

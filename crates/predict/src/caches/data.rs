@@ -378,7 +378,7 @@ impl View {
             (Stem::We, 0),
             (Stem::Wd, 0),
         ];
-        let (mut partial, mut fresh) = (PartialPages::default(), 0u64);
+        let (mut partial, mut fresh, mut came) = (PartialPages::default(), 0u64, 0u64);
         let (all, followed) = (last - first + 1, self.followed(last - first + 1));
         let clean = self.pages.dirty_pages(ino.0) == 0;
         for page in first..first + followed {
@@ -386,7 +386,9 @@ impl View {
             let limit = begin.saturating_add(PAGE_BYTES);
             let inside = begin < old_size;
             let grows = inside && end > old_size && old_size < limit;
-            let stem = match self.pages.write(ino.0, page, serial, step.op.start_ns) {
+            let before = self.pages.write(ino.0, page, serial, step.op.start_ns);
+            came += u64::from(before == PageState::Absent);
+            let stem = match before {
                 PageState::Absent if !inside => Stem::Wn,
                 PageState::Absent if !step.ns.tree.allocated(ino, begin, limit) => Stem::Wh,
                 // Data of the block that the write does not replace must be read (6.1.3.1).
@@ -410,6 +412,9 @@ impl View {
                 count.1 += 1;
             }
         }
+        if came > 0 {
+            self.came_together(ino, first, all);
+        }
         let some = |stem: Stem| counts.iter().any(|&(of, pages)| of == stem && pages > 0);
         let filled = some(Stem::Wh);
         let placed = filled || some(Stem::Wn);
@@ -427,71 +432,5 @@ impl View {
         }
         self.make_room(step, charges);
         placed
-    }
-
-    /// Unmapping takes as long as what was touched is long, of which a fault maps 64 KiB at the most.
-    pub(super) fn unmap(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
-        let faults = match step.resolved.node {
-            Some(ino) => std::mem::take(&mut self.state(ino).faults),
-            None => 0,
-        };
-        let kib = step.op.length.unwrap_or(0).div_ceil(1024);
-        let kib = kib.min(u64::from(faults) * 64) as f64;
-        charges.push(Charge::sized(Stem::Munmap, step.gap, kib));
-    }
-
-    /// A fault on a mapped page. One that is not there comes with half a window on either side, and costs as a read of
-    /// what has come. One that finds its page is the program's own time where the trace has no latency of it.
-    pub(super) fn fault(
-        &mut self,
-        step: &Passing<'_>,
-        offset: u64,
-        length: u64,
-        write: bool,
-        charges: &mut Vec<Charge>,
-    ) {
-        let Some(ino) = step.resolved.node else {
-            return;
-        };
-        debug_assert!(step.op.kind == OpKind::Fault);
-        let faults = &mut self.state(ino).faults;
-        *faults = faults.saturating_add(1);
-        let first = offset / PAGE_BYTES;
-        let last = offset.saturating_add(length.clamp(1, 1 << 21) - 1) / PAGE_BYTES;
-        let mut brought = 0u64;
-        for page in first..=last {
-            let held = self.holds_data(step, ino, page);
-            let before = if write {
-                self.note_fault(step, ino, page, charges);
-                self.pages.write(ino.0, page, 0, step.op.start_ns)
-            } else {
-                self.pages.read(ino.0, page, false)
-            };
-            brought += u64::from(before == PageState::Absent && held);
-        }
-        if brought > 0 {
-            // Who said that it goes anywhere (madvise) gets what it asks for: the trace saw nothing else come.
-            let op = step.op;
-            let alone = op.pages_missed > Some(0) && op.pages_ahead == Some(0);
-            let half = if alone { 0 } else { self.sizes.read_ahead / 2 };
-            let inode = step.ns.tree.inode(ino);
-            let size = inode.map_or(0, |n| n.size).div_ceil(PAGE_BYTES);
-            let mut from = first;
-            for page in first.saturating_sub(half)..first.saturating_add(half).min(size) {
-                if self.holds_data(step, ino, page) && self.pages.prefetch(ino.0, page) {
-                    from = from.min(page);
-                    brought += 1;
-                }
-            }
-            let (from, bytes) = (from * PAGE_BYTES, brought * PAGE_BYTES);
-            let kib = bytes as f64 / 1024.0;
-            self.disk_read(step, ino, from, bytes, kib, true, charges);
-        }
-        if write {
-            charges.push(Charge::once(Stem::MfW, step.gap));
-            self.make_room(step, charges);
-        } else if brought == 0 && step.op.latency_ns.is_some() {
-            charges.push(Charge::once(Stem::MfR, step.gap));
-        }
     }
 }

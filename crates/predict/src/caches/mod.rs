@@ -15,6 +15,7 @@ mod found;
 mod inodes;
 mod listing;
 pub(crate) mod lookup;
+mod mapped;
 mod moved;
 mod partial;
 mod places;
@@ -31,6 +32,7 @@ use inodes::{Inodes, Place};
 use listing::Listings;
 pub use lookup::HitCount;
 use lookup::OldNames;
+use mapped::{Mapped, Told};
 use moved::Moved;
 use places::Answers;
 use recent::{Recent, Touched};
@@ -118,8 +120,21 @@ pub struct Sizes {
     /// Whether lookups in the order of creation cost more on average than those of inodes that are there: some of
     /// them bring what the others find.
     pub stretches: bool,
+    /// How much a fault maps at most.
+    pub fault_pages: FaultPages,
     /// Names that a block of a directory holds; 0 where nothing tells, and one block is all.
     pub names_of_block: u32,
+}
+
+/// How many pages a fault maps at most, one that reads (MFRK) and one that writes (MFWK), and how many become dirty (MFWD).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct FaultPages {
+    /// Where it reads.
+    pub read: u64,
+    /// Where it writes.
+    pub store: u64,
+    /// What one store makes dirty.
+    pub dirty: u64,
 }
 
 /// What a file's next fsync will find.
@@ -154,8 +169,8 @@ struct FileState {
     within: Option<(u64, u64)>,
     /// Commits before its metadata changed last.
     changed_after: u32,
-    /// Faults since it was unmapped last.
-    faults: u32,
+    /// How many pages came together with the last ones, as a power of two.
+    together: u8,
     /// Its place in the order in which inodes came into memory; 0: unknown.
     came: u32,
     /// Where its inode was placed, if it was made since the start.
@@ -169,7 +184,7 @@ impl FileState {
             seen: self.seen,
             closed_ns: self.closed_ns,
             end_at: self.end_at,
-            faults: self.faults,
+            together: self.together,
             came: self.came,
             place: self.place,
             in_turn: self.in_turn,
@@ -254,6 +269,8 @@ pub struct View {
     turn: u32,
     /// Ranges of files that have room and hold no data.
     reserved: FxHashMap<u32, Vec<(u64, u64)>>,
+    mapped: FxHashMap<u32, Mapped>,
+    told: Told,
     allocated: first::Allocated,
     cold_start: bool,
     recent: Recent,
@@ -265,7 +282,7 @@ pub struct View {
     pub pages_not_followed: u64,
 }
 
-const PAGE_KIB: f64 = (fsage_cache::PAGE_BYTES / 1024) as f64;
+pub(crate) const PAGE_KIB: f64 = (fsage_cache::PAGE_BYTES / 1024) as f64;
 
 /// Pages of each operation that are followed one by one, and of all operations together beside these: 4 MiB and
 /// 4 GiB. So time and memory stay in proportion to the trace, whatever lengths stand in it.
@@ -316,6 +333,8 @@ impl View {
             old_directories: 0,
             turn: 1,
             reserved: FxHashMap::default(),
+            mapped: FxHashMap::default(),
+            told: Told::default(),
             inodes_there: FxHashSet::default(),
             next_stretch: None,
             old_names: FxHashMap::default(),
@@ -536,6 +555,7 @@ impl View {
         self.rooms.cut(ino, 0);
         self.attributes.remove(ino.0);
         self.reserved.remove(&ino.0);
+        self.mapped.remove(&ino.0);
         self.listings.forget(ino);
         self.copies.forget(ino);
         if let Some(state) = self.files.get_mut((ino.0 as usize).wrapping_add(1)) {

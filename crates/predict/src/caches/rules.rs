@@ -127,10 +127,10 @@ impl View {
                 eof,
             } if kind == OpKind::Fault => {
                 let _ = eof;
-                self.fault(step, offset, length, false, charges);
+                self.fault(step, (offset, length), false, charges);
             }
             Action::Write { offset, length, .. } if kind == OpKind::Fault => {
-                self.fault(step, offset, length, true, charges);
+                self.fault(step, (offset, length), true, charges);
             }
             Action::Read {
                 offset,

@@ -175,6 +175,8 @@ fn data(stem: Stem) -> Chain {
         Munmap => &[&[Same(Mmap)]],
         MfR => &[&[Same(RdO)]],
         MfW => &[&[Same(MfR)], &[Same(WrO)]],
+        MfRB => &[&[Same(MfR)]],
+        MfWB => &[&[Same(MfW)]],
         Tr => &[&[Same(RmF)], &[Same(TrP)]],
         TrC => &[&[Same(Tr)]],
         TrX => &[&[Sized(Tr, 1.0)], &[Same(Chmod)]],
