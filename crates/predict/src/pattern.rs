@@ -293,6 +293,8 @@ pub struct Stream {
     /// Pages of the window.
     window: u64,
     started: bool,
+    /// Whether the program said that it reads anywhere.
+    pub goes_anywhere: bool,
     /// What processors' caches held of the file when it was opened.
     pub untouched: Untouched,
 }

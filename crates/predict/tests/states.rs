@@ -140,8 +140,25 @@ fn states_of_a_removal() {
     assert_eq!(
         families(&s),
         [
-            "CRC", "WF", "CLOSEW", "RMD", "CR", "CLOSE", "RM", "CR", "WF", "RM", "CLOSEU", "CR",
-            "WF", "FSYN", "CLOSEW", "RMF", "OPEN", "CLOSE", "RMFC"
+            "CRC",
+            "WF",
+            "CLOSEW",
+            "RMD",
+            "CR",
+            "CLOSE",
+            "RM",
+            "CR",
+            "WF",
+            "RM",
+            "CLOSE+RMD",
+            "CR",
+            "WF",
+            "FSYN",
+            "CLOSEW",
+            "RMF",
+            "OPEN",
+            "CLOSE",
+            "RMFC"
         ]
     );
 }
@@ -1912,4 +1929,43 @@ fn a_file_without_a_name_is_made_and_stays_once_it_is_linked() {
     );
     assert_eq!(linked[4], "CLOSEW");
     assert_eq!(made(false)[3], "CLOSEU");
+}
+
+#[test]
+fn a_nameless_file_is_freed_by_its_size_at_its_last_close() {
+    let closed = |bytes: u64| {
+        let mut s = Script::default();
+        s.open("/f", CREATE, 3);
+        s.name(OpKind::Unlink, "/f");
+        s.data(OpKind::Write, 3, 0, bytes);
+        s.fd(OpKind::Close, 3);
+        families(&s).pop().unwrap()
+    };
+    assert_eq!(closed(4096), "CLOSEU");
+    assert_eq!(closed(1 << 20), "CLOSE+RMD");
+}
+
+#[test]
+fn what_is_advised_is_done() {
+    let read = |advice: u32| {
+        let mut s = Script::default();
+        s.open("/f", CREATE, 3);
+        s.data(OpKind::Write, 3, 0, 1 << 20);
+        s.fd(OpKind::Fsync, 3);
+        s.data(OpKind::Advise, 3, 0, 0).flags = 4;
+        s.data(OpKind::Advise, 3, 0, 1 << 20).flags = advice;
+        for page in 0..2 {
+            s.data(OpKind::Read, 3, page * 4096, 4096);
+        }
+        let mut system = everything();
+        system.machine.in_memory = true;
+        families_on(system, &s).split_off(4)
+    };
+    let (normal, random, all) = (read(0), read(1), read(3));
+    assert_eq!(normal[2], "RD");
+    // Who says that it goes anywhere gets each page alone.
+    assert!(random[1..].iter().all(|r| r.contains("RRD")), "{random:?}");
+    // What is asked for ahead comes within that call where no arm has to move.
+    assert_eq!(normal[0], "ADVISE");
+    assert!(all[0].contains("RFO") && !all[1].contains("RFO"), "{all:?}");
 }

@@ -129,6 +129,14 @@ impl View {
         self.note_data(step, ino, (offset, length), next);
     }
 
+    /// Whether the program said so of what it reads (fadvise).
+    fn goes_anywhere(&mut self, step: &Passing<'_>) -> bool {
+        let serial = |id| step.ns.processes.open(id).map(|open| (id, open.serial));
+        let open = step.resolved.open.and_then(serial);
+        let stream = open.and_then(|(id, serial)| self.stream(id, serial));
+        stream.is_some_and(|stream| stream.goes_anywhere)
+    }
+
     /// Charges a read that reaches the device by where it is found.
     fn charge_found(
         &mut self,
@@ -139,6 +147,10 @@ impl View {
     ) {
         let DiskRead { kib, relation, .. } = *read;
         let (ino, offset, length) = read.at;
+        // Who goes anywhere has each request alone, where none reads on by itself.
+        if !self.sizes.seeks && self.goes_anywhere(step) {
+            return charges.push(Charge::sized(Stem::RRd, step.gap, kib));
+        }
         let stem = self.sizes.reached(read.stem(found));
         if let Some(Found::Coming(bytes)) = found
             && !matches!(relation, Relation::Sequential | Relation::Same)

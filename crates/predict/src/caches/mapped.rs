@@ -11,7 +11,7 @@ use fsage_cache::{PAGE_BYTES, PageState};
 use fsage_core::Pid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{FaultPages, Passing, View};
+use super::{Passing, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::tree::Ino;
 
@@ -21,6 +21,17 @@ const AROUND_PAGES: u64 = 16;
 const LONGEST_PAGES: u64 = 512;
 /// So many faults a piece, of all, say that the traced system has no long ones: where it has them there is one.
 const AGAIN_SHARE: u32 = 4;
+
+/// How many pages a fault maps at most, one that reads (MFRK) and one that writes (MFWK), and how many become dirty (MFWD).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct FaultPages {
+    /// Where it reads.
+    pub read: u64,
+    /// Where it writes.
+    pub store: u64,
+    /// What one store makes dirty.
+    pub dirty: u64,
+}
 
 /// What faults there were in a file, since it was unmapped.
 #[derive(Debug, Clone, Default)]

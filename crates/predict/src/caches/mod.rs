@@ -32,12 +32,14 @@ use inodes::{Inodes, Place};
 use listing::Listings;
 pub use lookup::HitCount;
 use lookup::OldNames;
+pub use mapped::FaultPages;
 use mapped::{Mapped, Told};
 use moved::Moved;
 use places::Answers;
 use recent::{Recent, Touched};
 use removal::Rows;
 use room::Rooms;
+pub(crate) use rules::Passing;
 use sync::LastSync;
 
 use std::hint::black_box;
@@ -124,17 +126,6 @@ pub struct Sizes {
     pub fault_pages: FaultPages,
     /// Names that a block of a directory holds; 0 where nothing tells, and one block is all.
     pub names_of_block: u32,
-}
-
-/// How many pages a fault maps at most, one that reads (MFRK) and one that writes (MFWK), and how many become dirty (MFWD).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct FaultPages {
-    /// Where it reads.
-    pub read: u64,
-    /// Where it writes.
-    pub store: u64,
-    /// What one store makes dirty.
-    pub dirty: u64,
 }
 
 /// What a file's next fsync will find.
@@ -288,14 +279,6 @@ pub(crate) const PAGE_KIB: f64 = (fsage_cache::PAGE_BYTES / 1024) as f64;
 /// 4 GiB. So time and memory stay in proportion to the trace, whatever lengths stand in it.
 const PAGES_OF_OPERATION: u64 = 1 << 10;
 const PAGE_CREDIT: u64 = 1 << 20;
-
-/// One operation on its way through a view.
-pub(crate) struct Passing<'a> {
-    pub op: &'a Op,
-    pub resolved: &'a Resolved,
-    pub ns: &'a Namespace,
-    pub gap: Gap,
-}
 
 impl View {
     /// Empty (or, under a warm start, full) caches.

@@ -66,6 +66,8 @@ impl Row {
 
 /// Files of TRF and TRP are no larger, nearly.
 const SMALL_KIB: f64 = 64.0;
+/// What CLOSEU was measured with.
+const CLOSED_KIB: f64 = 4.0;
 
 pub(super) fn kib_of(bytes: u64) -> f64 {
     bytes as f64 / 1024.0
@@ -133,6 +135,25 @@ impl View {
             charges.push(Charge::once(Stem::RmQ, Gap::NONE));
         }
         self.changed_dir(step, true);
+    }
+
+    /// The last close of a file without a name: of a longer one than was measured its blocks cost what they do where the
+    /// name goes last.
+    pub(super) fn closes_nameless(
+        &mut self,
+        step: &Passing<'_>,
+        held: Held,
+        kib: f64,
+        charges: &mut Vec<Charge>,
+    ) {
+        let node = step.resolved.node.filter(|_| kib > CLOSED_KIB);
+        let Some(ino) = node else {
+            return charges.push(Charge::once(Stem::CloseU, step.gap));
+        };
+        let written = self.filled(ino, held);
+        let stem = self.removal(ino, held.size, written);
+        charges.push(Charge::once(Stem::Close, step.gap));
+        charges.push(Charge::sized(stem, step.gap, kib));
     }
 
     /// A file became dirty: whether what those before it left to be done is in the way.

@@ -1,12 +1,20 @@
 //! The table of kinds: what each kind of operation needs beside its lookups.
 
-use fsage_core::{CLOSE_BY_DUP, OpKind};
+use fsage_core::{CLOSE_BY_DUP, Op, OpKind};
 
+use super::View;
 use super::removal::kib_of;
-use super::{Passing, View};
 use crate::cost::{Charge, Gap, Stem};
-use crate::namespace::Action;
+use crate::namespace::{Action, Namespace, Resolved};
 use crate::pattern::{Placed, Untouched};
+
+/// One operation on its way through a view.
+pub(crate) struct Passing<'a> {
+    pub op: &'a Op,
+    pub resolved: &'a Resolved,
+    pub ns: &'a Namespace,
+    pub gap: Gap,
+}
 
 /// The rule of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +65,9 @@ pub fn rule(kind: OpKind) -> Rule {
     }
 }
 
+const POSIX_FADV_NORMAL: u32 = 0;
+const POSIX_FADV_RANDOM: u32 = 1;
+const POSIX_FADV_SEQUENTIAL: u32 = 2;
 const POSIX_FADV_WILLNEED: u32 = 3;
 const POSIX_FADV_DONTNEED: u32 = 4;
 /// Names that the directories of RMDIRB had held.
@@ -315,8 +326,7 @@ impl View {
                     (true, Some(held)) => {
                         let node = step.resolved.node;
                         let written = node.map_or(held.space, |ino| self.filled(ino, held));
-                        charges.push(Charge::sized(Stem::CloseU, gap, kib_of(written)));
-                        return;
+                        return self.closes_nameless(step, held, kib_of(written), charges);
                     }
                     (true, None) if written && truncated => Stem::CloseT,
                     (true, None) if written && created => Stem::CloseW,
@@ -386,8 +396,26 @@ impl View {
                     .saturating_add(length)
                     .min(size)
                     .min(from.saturating_add(1 << 31));
+                let mut brought = 0;
                 for p in from / page..to.div_ceil(page) {
-                    self.pages.prefetch(ino.0, p);
+                    let comes = self.holds_data(step, ino, p) && self.pages.prefetch(ino.0, p);
+                    // Where no arm has to move, what is asked for is there before the call is over.
+                    if comes && !self.sizes.seeks {
+                        self.pages.read(ino.0, p, false);
+                        brought += page;
+                    }
+                }
+                if brought > 0 {
+                    let kib = brought as f64 / 1024.0;
+                    self.disk_read(step, ino, from, brought, kib, true, charges);
+                }
+            }
+            POSIX_FADV_NORMAL | POSIX_FADV_RANDOM | POSIX_FADV_SEQUENTIAL => {
+                let serial = |id| step.ns.processes.open(id).map(|open| (id, open.serial));
+                if let Some((id, serial)) = step.resolved.open.and_then(serial)
+                    && let Some(stream) = self.stream(id, serial)
+                {
+                    stream.goes_anywhere = step.op.flags == POSIX_FADV_RANDOM;
                 }
             }
             _ => {}
