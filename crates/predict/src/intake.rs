@@ -147,3 +147,22 @@ impl Namespace {
         self.add(root, &record);
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_place_takes_no_longer_than_several() {
+        let flushed = |one: f64| {
+            let id = |name: &str| MetricId::parse(name).unwrap();
+            let metrics = [("FDSO", one), ("FDSR", 5.0)].map(|(name, v)| (id(name), v, v, v));
+            let mut vector = SystemVector::new("s", metrics);
+            vector.one_place_is_no_dearer();
+            vector.named("FDSO").unwrap().value
+        };
+        assert!((flushed(40.0) - 5.0).abs() < 1e-9);
+        assert!((flushed(2.0) - 2.0).abs() < 1e-9);
+    }
+}

@@ -242,6 +242,12 @@ impl Tracker {
             .is_some_and(|(here, there)| here < there)
     }
 
+    /// Whether `offset` of a file lies before the end of the last request in it.
+    pub fn goes_back(&self, file: Placed<'_>, offset: u64) -> bool {
+        let known = file.page(offset).zip(self.physical_end);
+        self.ino == file.ino && known.map_or(offset < self.end, |(here, there)| here < there)
+    }
+
     /// Where the last request ended on the device.
     pub fn end(&self) -> Option<u64> {
         self.physical_end

@@ -1969,3 +1969,19 @@ fn what_is_advised_is_done() {
     assert_eq!(normal[0], "ADVISE");
     assert!(all[0].contains("RFO") && !all[1].contains("RFO"), "{all:?}");
 }
+
+#[test]
+fn what_an_arm_has_just_passed_comes_by_after_a_turn() {
+    let read = |in_memory: bool, to: u64| {
+        let mut s = Script::default();
+        s.open("/f", 0, 3).size_bytes = Some(1 << 20);
+        s.data(OpKind::Read, 3, 512 << 10, 4096);
+        s.data(OpKind::Read, 3, to << 10, 4096);
+        let mut system = everything();
+        system.machine.in_memory = in_memory;
+        families_on(system, &s).pop().unwrap()
+    };
+    assert_eq!(read(false, 640), "RX");
+    assert_eq!(read(false, 384), "RRD");
+    assert_eq!(read(true, 384), "RX");
+}

@@ -11,6 +11,9 @@ const INLINE_BYTES: u64 = 2048;
 /// Largest request for which the distance of a random read is looked at; beyond, transfer dominates.
 const SMALL_KIB: f64 = 64.0;
 
+/// What is no farther on comes by in less than a turn; what is as near on the other side takes one.
+const PASSED_KIB: u64 = 1024;
+
 /// A read that reaches the device, and what is known of it before the device is asked.
 #[derive(Debug, Clone, Copy)]
 struct DiskRead {
@@ -20,6 +23,8 @@ struct DiskRead {
     relation: Relation,
     distance: Option<u64>,
     between: Option<u64>,
+    /// It lies a little before the end of the last.
+    back: bool,
     away: bool,
     /// Whether the arm comes from what was committed.
     commits: bool,
@@ -94,6 +99,8 @@ impl View {
         // Where nothing is read ahead, so many bytes are as far in one file as between two.
         let between = self.last_data.bytes_to(file, offset);
         let between = between.filter(|_| fresh && self.sizes.arm_alone);
+        let back = distance.is_some_and(|kib| kib <= PASSED_KIB);
+        let back = back && self.last_data.goes_back(file, offset);
         let distance = distance.or_else(|| self.far_in_kib(file, offset, fresh));
         self.relation = relation;
         let founds = self.ask_data(step, ino, (offset, length), relation, next);
@@ -106,6 +113,7 @@ impl View {
             relation,
             distance,
             between,
+            back,
             away,
             commits: self.arm_commits,
         };
@@ -158,6 +166,10 @@ impl View {
             charges.push(Charge::sized(Stem::Rd, step.gap, bytes as f64 / 1024.0));
         }
         match read.distance.or(read.between.map(|bytes| bytes / 1024)) {
+            // It comes by after a turn, as far as anything else.
+            Some(_) if read.back && self.sizes.seeks && matches!(stem, Stem::Rx | Stem::RRd) => {
+                charges.push(Charge::sized(Stem::RRd, step.gap, kib));
+            }
             Some(distance) if stem == Stem::Rx || stem == Stem::RRd && kib <= SMALL_KIB => {
                 let distance = self.sizes.off_kib(distance);
                 charges.push(Charge::sized(Stem::Rx, step.gap, distance));
