@@ -508,7 +508,7 @@ fn is_own_session(process: &str) -> bool {
 /// A copied line, or records that were joined, would make intervals narrower than they are.
 #[test]
 fn a_run_that_is_recorded_twice_was_made_once() {
-    let dir = temp();
+    let dir = temp_in_memory();
     let dir = dir.path();
     common::plan(
         dir,
