@@ -132,6 +132,7 @@ const volatile struct call calls[CALLS] = {
 	[267] = AT(4),                                               /* readlinkat */
 	[268] = AT(3),                                               /* fchmodat */
 	[269] = AT(3),                                               /* faccessat */
+	[272] = CALL(1),                                             /* unshare */
 	[275] = FD(6, .fd2 = 2, .io = IO_COPY, .extra = EXTRA_IN_OUT), /* splice */
 	[277] = FD(4),                                               /* sync_file_range */
 	[280] = AT(4, .fd = 0),                                      /* utimensat */

@@ -24,8 +24,22 @@ pub(crate) struct Started {
     pub pid: Pid,
 }
 
+/// What is open, and where processes are, is found in /proc, whatever the method: where that is not mounted, or is another
+/// PID namespace's, names would be missing or another process's.
+fn processes_are_seen() -> Result<(), CaptureError> {
+    let own = std::fs::read_link("/proc/self").unwrap_or_default();
+    if own.as_os_str() == std::process::id().to_string().as_str() {
+        return Ok(());
+    }
+    Err(CaptureError::Unsupported {
+        what: "find processes in /proc: it does not show those of this PID namespace".to_owned(),
+        hint: "mount proc on /proc".to_owned(),
+    })
+}
+
 /// Starts by the method asked for.
 pub(crate) fn start(request: &CaptureRequest) -> Result<Started, CaptureError> {
+    processes_are_seen()?;
     match request.method {
         Method::Ebpf => ebpf(request, "as asked for".to_owned()),
         Method::Ptrace => ptrace(request, "as asked for".to_owned()),

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod apart;
 mod faults;
 mod moved;
 mod reached;
@@ -160,9 +161,17 @@ fn paths_below_a_root_of_its_own_are_everybodys() {
             .filter(|row| row.op.flags & libc::O_CREAT as u32 != 0)
             .map(|row| Path::new(&row.dir).join(&row.path))
             .collect();
-        let expected = ["new/in/file", "new/relative", "new/in/inner", "outside"];
+        let expected = [
+            "new/in/file",
+            "new/up",
+            "new/relative",
+            "new/in/inner",
+            "outside",
+            "in-cwd",
+            "in-own",
+        ];
         assert_eq!(opened, expected.map(|name| work.join(name)), "{method:?}");
-        assert_eq!(of(&rows, OpKind::Fsync).len(), 4, "{method:?}");
+        assert_eq!(of(&rows, OpKind::Fsync).len(), 7, "{method:?}");
         let rename = of(&rows, OpKind::Rename)[0];
         let moved = work.join("new/in/moved");
         assert_eq!(Path::new(&rename.path2), moved, "{method:?}");

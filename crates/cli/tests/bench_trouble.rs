@@ -504,3 +504,33 @@ fn is_own_session(process: &str) -> bool {
     let fields = stat.rsplit(") ").next().unwrap_or_default();
     fields.split(' ').nth(3) == Some(process)
 }
+
+/// A copied line, or records that were joined, would make intervals narrower than they are.
+#[test]
+fn a_run_that_is_recorded_twice_was_made_once() {
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    common::plan(
+        dir,
+        "[[target]]\nname = \"t\"\nspec = \"mem:disk\"\n\
+         [[workload]]\nname = \"w\"\nspec = \"postmark:files=20,transactions=20\"\n",
+    );
+    let line = ["plan.toml", "-o", "kept", "--runs", "2", "--json"];
+    common::bench(dir, &line).exits(0);
+    let record = dir.join("kept/runs.jsonl");
+    let text = std::fs::read_to_string(&record).unwrap();
+    let runs: String = text
+        .lines()
+        .filter(|line| line.contains("\"entry\":\"run\""))
+        .map(|line| line.to_owned() + "\n")
+        .collect();
+    std::fs::write(&record, text + &runs + "\0\0\0\n").unwrap();
+    let line = ["-o", "kept", "--resume", "--runs", "3", "--json"];
+    let result = common::bench(dir, &line).exits(0).json();
+    let runs = result["configurations"][0]["runs"].as_array().unwrap();
+    let numbers: Vec<_> = runs
+        .iter()
+        .map(|run| run["run"].as_u64().unwrap())
+        .collect();
+    assert_eq!(numbers, [0, 1, 2]);
+}

@@ -441,3 +441,31 @@ fn a_signal_while_programs_are_loaded_ends_it_soon() {
         assert!(took < whole * 4, "{took:?} where a trace takes {whole:?}");
     }
 }
+
+/// A hard link of what a symbolic link leads to is one of the file, and one of the symbolic link is one of that.
+#[test]
+fn a_link_that_follows_a_link_is_replayed_as_one_of_the_file() {
+    for method in METHODS {
+        let dir = temp();
+        std::fs::create_dir(dir.path().join("tree")).unwrap();
+        std::fs::create_dir(dir.path().join("again")).unwrap();
+        let script =
+            "cd tree; echo one > a; ln -s a s; ln -P s link; ln -L s file; echo and more >> file";
+        let args = [
+            "trace", "--method", method, "--under", "tree", "-o", "t.fst", "--", "sh", "-c", script,
+        ];
+        run(dir.path(), args).exits(0);
+        run(
+            dir.path(),
+            ["replay", "t.fst", "again", "--verify", "--keep"],
+        )
+        .exits(0);
+        let kept = std::fs::read_dir(dir.path().join("again")).unwrap();
+        let kept = kept.map(|entry| entry.unwrap().path());
+        let kept = kept.max_by_key(|path| path.is_dir()).unwrap();
+        let found = |name: &str| std::fs::symlink_metadata(kept.join(name)).unwrap();
+        assert!(found("file").is_file(), "{method}");
+        assert!(found("link").is_symlink(), "{method}");
+        assert_eq!(found("a").len(), 13, "{method}");
+    }
+}

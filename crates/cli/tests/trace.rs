@@ -88,23 +88,30 @@ fn the_commands_output_is_its_own() {
     assert_eq!(ran.text(), "only this\n");
 }
 
+/// Neither method could tell where a process is and what it has open.
 #[test]
-fn without_proc_it_is_traced_by_ptrace() {
+fn without_a_proc_of_its_own_nothing_is_traced() {
     if !root() || !tool("unshare") {
         return;
     }
-    let dir = temp();
-    let script =
-        "mount -t tmpfs none /proc && \"$0\" trace -o t.fst -- sh -c 'cp /etc/passwd z; cat z'";
-    let mut command = Command::new("unshare");
-    command
-        .current_dir(dir.path())
-        .args(["-m", "--propagation", "private", "sh", "-c", script])
-        .arg(env!("CARGO_BIN_EXE_fsage"));
-    run_command(&mut command).exits(0);
-    let shown = run(dir.path(), ["show", "t.fst", "--json"]).exits(0).json();
-    assert_eq!(shown["meta"]["method"], "ptrace", "{shown}");
-    assert!(shown["operations"].as_u64().unwrap() > 10, "{shown}");
+    let bare = "mount -t tmpfs none /proc && exec \"$0\" \"$@\"";
+    for method in ["auto", "ebpf", "ptrace"] {
+        for with in [
+            &["-m", "--propagation", "private", "sh", "-c", bare][..],
+            &["-p", "-f"],
+        ] {
+            let dir = temp();
+            let mut command = Command::new("unshare");
+            command.current_dir(dir.path()).args(with);
+            command.arg(env!("CARGO_BIN_EXE_fsage"));
+            command.args([
+                "trace", "--method", method, "-o", "t.fst", "--", "touch", "ran",
+            ]);
+            let ran = run_command(&mut command).fails(1, &["/proc", "hint: mount proc on /proc"]);
+            assert!(!ran.stderr.contains("--method"), "{}", ran.stderr);
+            assert!(!dir.path().join("ran").exists());
+        }
+    }
 }
 
 #[test]

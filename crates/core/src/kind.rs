@@ -52,6 +52,8 @@ pub const RWF_DSYNC: u32 = 2;
 pub const RWF_SYNC: u32 = 4;
 /// In the flags of [`OpKind::Write`]: it writes at the file's end.
 pub const RWF_APPEND: u32 = 16;
+/// Likewise: it writes at its offset, even if the file was opened with `O_APPEND`.
+pub const RWF_NOAPPEND: u32 = 32;
 
 /// In the flags of [`OpKind::Close`]: no call of its own, but what `dup2` closes in whose place it puts another
 /// descriptor. What the file system does for it comes after the call.
@@ -181,7 +183,8 @@ kinds! {
     /// `posix_fadvise`, `readahead`. `offset`, `length`: range; `flags`: advice.
     Advise = 49, "advise", File;
     /// `fork`, `vfork`, `clone`: the result is the child's thread id; `flags`: clone flags;
-    /// `length`: the child's process id.
+    /// `length`: the child's process id. A thread that is its own child made descriptors its own (unshare(2)); `flags`:
+    /// what it goes on sharing.
     Fork = 50, "fork", Process;
     /// `execve`, `execveat`. `path`: the program.
     Exec = 51, "exec", Name;

@@ -40,7 +40,7 @@ pub use fs::{
 pub use id::{DevId, Fd, FileId, PathId, Pid, Seed, Tid};
 pub use kind::{
     CLOSE_BY_DUP, COPY_SHARES, COPY_WHOLE_BLOCKS, KindClass, OpKind, RWF_APPEND, RWF_DSYNC,
-    RWF_SYNC,
+    RWF_NOAPPEND, RWF_SYNC,
 };
 pub use op::{Op, OpFlags, Outcome};
 pub use path::PathTable;

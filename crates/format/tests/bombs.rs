@@ -12,8 +12,8 @@ use fsage_format::piece::Holds;
 use fsage_format::record::read_records;
 use fsage_format::result::load;
 use fsage_format::result::validation::Validation;
-use fsage_format::snapshot::SnapshotReader;
 use fsage_format::snapshot::columns::{COLUMNS as NAMES, EXTENT_COLUMNS};
+use fsage_format::snapshot::{SnapshotMeta, SnapshotReader, SnapshotWriter};
 use fsage_format::trace::columns::COLUMNS;
 use fsage_format::trace::{PIECE_ROWS, TraceEnd, TraceMeta, TraceReader, TraceWriter};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -474,4 +474,38 @@ fn the_most_compressible_of_what_is_written_is_read() {
     write_snapshot(&file, &links);
     let mut reader = SnapshotReader::open(&file).unwrap();
     assert_eq!(drain_snapshot(&mut reader).unwrap().len(), links.len());
+}
+
+/// As directories in one another, 20,000 deep: what nobody could read is not written.
+#[test]
+fn what_would_be_refused_is_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("t.fst");
+    let mut writer = TraceWriter::create(&file, TraceMeta::default()).unwrap();
+    let mut paths = PathTable::new();
+    let deep = |i: u64| format!("/{i}{}", "/d".repeat(20_000));
+    let mut pushed = 0;
+    let refused = (0..10_000).find_map(|i| {
+        drop(paths.take());
+        let mut op = Op::new(OpKind::Stat, Pid(1), Tid(1), i);
+        op.dir = paths.intern(deep(i).as_bytes());
+        pushed = i;
+        writer.push(&op, &paths).err()
+    });
+    let refused = refused.unwrap().to_string();
+    assert!(refused.contains("of distinct paths"), "{refused}");
+    assert!(pushed > 6000);
+    drop(writer);
+    // What was written until then is read.
+    let kept = read(&file, false).unwrap();
+    assert!((1000..=pushed as usize).contains(&kept), "{kept}");
+
+    let mut writer = SnapshotWriter::create(&file, SnapshotMeta::default()).unwrap();
+    let mut entry = entries(1, 0).remove(0);
+    let refused = (0..40_000).find_map(|i| {
+        entry.path = deep(i).into_bytes();
+        writer.push(&entry).err()
+    });
+    let refused = refused.unwrap().to_string();
+    assert!(refused.contains("bytes of text"), "{refused}");
 }

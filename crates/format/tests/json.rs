@@ -179,6 +179,31 @@ fn records_are_appended_and_a_torn_line_is_said() {
     );
 }
 
+/// What a crash of the machine leaves of what was appended last: its length, and none of its bytes or some.
+#[test]
+fn zero_bytes_at_the_end_are_a_torn_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = records_at(dir.path());
+    let mut writer = RecordWriter::open(&file, "validate").unwrap();
+    writer.append(&Run { number: 1 }).unwrap();
+    drop(writer);
+    let whole = std::fs::read(&file).unwrap();
+    for (begun, zeros, behind) in [("", 5, ""), ("", 70_000, "\n"), ("{\"num", 4096, "\n\0\n")] {
+        let tail = begun.to_owned() + &"\0".repeat(zeros) + behind;
+        std::fs::write(&file, [&whole, tail.as_bytes()].concat()).unwrap();
+        let found = read_records::<Run>(&file).unwrap();
+        assert_eq!(found.records, [Run { number: 1 }]);
+        assert_eq!(found.torn.unwrap().0, 3);
+        drop(RecordWriter::open(&file, "validate").unwrap());
+        assert_eq!(std::fs::read(&file).unwrap(), whole);
+    }
+    // What is written behind them was not left by a crash.
+    let damaged = [&whole[..], b"\0\0\n{\"number\":2}\n"].concat();
+    std::fs::write(&file, damaged).unwrap();
+    let error = read_records::<Run>(&file).unwrap_err().to_string();
+    assert!(error.contains("line 3"), "{error}");
+}
+
 /// A record with one list of pairs.
 type Lists = Vec<(String, Vec<(u32, u32)>)>;
 

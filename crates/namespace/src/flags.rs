@@ -15,6 +15,8 @@ pub const O_CLOEXEC: u32 = 0o2_000_000;
 pub const O_PATH: u32 = 0o10_000_000;
 pub const O_TMPFILE: u32 = 0o20_000_000;
 pub const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
+/// Of a link: of what a symbolic link leads to.
+pub const AT_SYMLINK_FOLLOW: u32 = 0x400;
 /// Of a link, in a trace: it is of the file that the operation's descriptor is open on, whatever name that has.
 pub const AT_EMPTY_PATH: u32 = 0x1000;
 pub const RENAME_NOREPLACE: u32 = 1;
@@ -29,6 +31,9 @@ pub const CLONE_THREAD: u32 = 0x1_0000;
 /// Whether a call on a name follows a symbolic link at its end, for the kinds of which some calls do and others not, as the
 /// operation's flags say; `None` for every other kind.
 pub fn follows_last(op: &Op) -> Option<bool> {
+    if op.kind == OpKind::Link {
+        return Some(op.flags & AT_SYMLINK_FOLLOW != 0);
+    }
     matches!(
         op.kind,
         OpKind::Stat

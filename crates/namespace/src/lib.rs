@@ -9,11 +9,12 @@
 //! * nothing allocates per operation once the tables have grown.
 //!
 //! [`processes`] knows which process has which descriptors, directory and mappings and who shares
-//! them; [`fds`] is one table of descriptors, [`shared`] what several owners hold, [`maps`] the mapped
+//! them, down to single threads; [`fds`] is one table of descriptors, [`shared`] what several owners hold, [`maps`] the mapped
 //! ranges of one address space; [`tree`] holds files and names, [`way`] goes along a path of them,
 //! [`path`] takes paths apart as text, [`learned`] bounds what is learned of names that nobody made,
 //! [`registered`] knows the open files of requests that name none.
 
+mod apart;
 pub mod fds;
 pub mod flags;
 pub mod learned;

@@ -86,6 +86,8 @@ pub struct Processes<O, D, F = ()> {
     /// The open files.
     opens: Shared<O>,
     held: usize,
+    /// The processes of threads that are tasks of their own.
+    pub(crate) apart: FxHashMap<u32, u32>,
 }
 
 impl<O, D, F> Default for Processes<O, D, F> {
@@ -99,6 +101,7 @@ impl<O, D, F> Default for Processes<O, D, F> {
             maps: Shared::default(),
             opens: Shared::default(),
             held: 0,
+            apart: FxHashMap::default(),
         }
     }
 }

@@ -230,3 +230,40 @@ fn a_fork_bomb_is_bounded() {
     assert!(all.held().0 <= 1 << 22);
     assert_eq!(all.descriptors(99_999), [], "copies begin empty by then");
 }
+
+/// A thread whose table or directory is its own, one that it makes, and what becomes of both.
+#[test]
+fn threads_that_share_less_are_tasks_of_their_own() {
+    let mut p = Processes::<u64, u64>::default();
+    let open = p.add(1);
+    p.install(7, Fd(3), open, false);
+    p.set_directory(7, 70);
+    let threads = CLONE_THREAD | CLONE_FILES | CLONE_FS;
+    p.thread(7, 7, 8, threads);
+    assert_eq!(p.task_of(7, 8), 7);
+    p.thread(7, 8, 8, CLONE_FILES);
+    let own = p.task_of(7, 8);
+    assert_ne!(own, 7);
+    assert_eq!(p.process_of(own, 8), 7);
+    p.set_directory(own, 80);
+    assert_eq!((p.directory(7), p.directory(own)), (Some(&70), Some(&80)));
+    // Descriptors are still the process's.
+    p.close(own, Fd(3));
+    assert_eq!(p.open_of(7, Fd(3)), None);
+    let open = p.add(2);
+    p.install(own, Fd(4), open, false);
+    p.thread(7, 8, 8, 0);
+    p.close(own, Fd(4));
+    assert!(p.open_of(7, Fd(4)).is_some());
+    // What it makes shares with it, not with the process.
+    p.thread(7, 8, 9, threads);
+    assert_eq!(p.directory(p.task_of(7, 9)), Some(&80));
+    assert_eq!(p.task_of(6, 9), 6);
+    // A program that it runs takes over what is its own.
+    p.exec_by(7, 8);
+    assert_eq!((p.task_of(7, 8), p.directory(7)), (7, Some(&80)));
+    p.end_thread(9);
+    p.exit(7);
+    assert_eq!(p.held(), (0, 0));
+    assert_eq!(p.tasks().count(), 0);
+}

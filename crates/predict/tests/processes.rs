@@ -7,7 +7,7 @@ use crate::common;
 use common::{Notes, Script, system};
 use fsage_core::metric::MetricId;
 use fsage_core::{Fd, Op, OpKind, Outcome};
-use fsage_namespace::flags::O_CLOEXEC;
+use fsage_namespace::flags::{CLONE_FILES, CLONE_FS, CLONE_THREAD, O_CLOEXEC};
 use fsage_predict::{Options, Predictor, SystemVector};
 
 fn followed(script: &Script) -> Predictor {
@@ -110,4 +110,34 @@ fn a_name_is_made_again_only_after_its_removal() {
     };
     assert!(waited(false) > 9e6, "both are synced at once");
     assert!(waited(true) < 1e5, "one after the other");
+}
+
+/// A thread that made descriptors its own (unshare(2)) has other files behind the numbers of its process, and leaves
+/// nothing open when it ends.
+#[test]
+fn a_thread_with_descriptors_of_its_own_is_followed() {
+    let mut s = Script::default();
+    let fork = s.op(OpKind::Fork);
+    let shares = CLONE_THREAD | CLONE_FS | CLONE_FILES;
+    (fork.result, fork.length, fork.flags) = (Outcome::ok(2), Some(1), shares);
+    s.open("/d/both", 0o101, 3);
+    let own = s.op(OpKind::Fork);
+    (own.result, own.length, own.flags) = (Outcome::ok(2), Some(1), CLONE_THREAD | CLONE_FS);
+    own.tid.0 = 2;
+    s.fd(OpKind::Close, 3).tid.0 = 2;
+    s.open("/d/own", 0o101, 3).tid.0 = 2;
+    s.fd(OpKind::Write, 3);
+    s.fd(OpKind::Close, 3);
+    let mut predictor = followed(&s);
+    assert_eq!(
+        predictor.namespace_mut().unexplained().unknown_descriptors,
+        0
+    );
+    let processes = &mut predictor.namespace_mut().processes;
+    assert_eq!(processes.open_of(1, Fd(3)), None);
+    assert_eq!(processes.held(), (1, 1));
+    let end = s.op(OpKind::Exit);
+    (end.tid.0, end.length) = (2, Some(0));
+    let mut predictor = followed(&s);
+    assert_eq!(predictor.namespace_mut().processes.held(), (0, 0));
 }

@@ -1,7 +1,7 @@
 //! Calls that move data, and mappings.
 
 use fsage_core::{
-    COPY_SHARES, COPY_WHOLE_BLOCKS, FileId, Op, OpFlags, OpKind, Outcome, RWF_APPEND,
+    COPY_SHARES, COPY_WHOLE_BLOCKS, FileId, Op, OpFlags, OpKind, Outcome, RWF_APPEND, RWF_NOAPPEND,
 };
 use fsage_namespace::Mapping;
 
@@ -71,12 +71,21 @@ impl Assembler {
         if at == At::Flagged {
             op.flags = call.args[5] as u32;
         }
-        if explicit && op.flags & RWF_APPEND != 0 {
+        let appends = match op.flags {
+            flags if flags & RWF_APPEND != 0 => true,
+            flags if explicit && flags & RWF_NOAPPEND != 0 => false,
+            _ => kind == OpKind::Write && op.record.contains(OpFlags::APPEND),
+        };
+        if appends {
             op.offset = op.size_bytes;
-        } else if kind == OpKind::Write && op.record.contains(OpFlags::APPEND) {
-            op.offset = op.size_bytes;
-            op.record |= OpFlags::IMPLICIT_OFFSET;
+            // A file that was opened to append knows by itself where.
+            if op.flags & RWF_APPEND == 0 {
+                op.record |= OpFlags::IMPLICIT_OFFSET;
+            }
         } else if explicit {
+            if kind == OpKind::Write {
+                op.record.0 &= !OpFlags::APPEND.0;
+            }
             op.offset = Some(call.args[3]);
         } else {
             op.offset = call.file.map(|file| file.position);

@@ -34,20 +34,14 @@ impl Assembler {
                 op.result = Outcome::ok(child_tid.0.into());
                 op.flags = clone_flags as u32;
                 op.length = Some(child_pid.0.into());
-                if child_pid != pid {
-                    self.meet(pid);
-                    if self.processes.knows(child_pid.0) {
-                        self.processes.exit(child_pid.0);
-                    }
-                    let flags = clone_flags as u32;
-                    self.processes.fork(pid.0, child_pid.0, flags);
-                }
+                self.forked((pid, tid), (child_pid, child_tid), op.flags);
                 self.emit(op);
                 self.waits.fork(tid, child_tid);
             }
-            RawEvent::Exec { pid, file, .. } => {
+            RawEvent::Exec { pid, tid, file, .. } => {
                 self.meet(pid);
-                self.processes.exec(pid.0);
+                self.processes.exec_by(pid.0, tid.0);
+                self.threads.remove(&pid);
                 if let Some(file) = file {
                     let id = self.identify(&file);
                     self.programs.insert(pid, id);
@@ -63,10 +57,8 @@ impl Assembler {
                 let mut op = self.instant(OpKind::Exit, at_ns, pid, tid);
                 op.length = Some(last.into());
                 op.result = Outcome::ok(exit_status(code) as u64);
-                if last {
-                    self.processes.exit(pid.0);
-                }
                 self.emit(op);
+                self.ended(pid, tid, last);
                 self.waits.exit(tid);
             }
             RawEvent::Wake { at_ns, tid, woken } => {
@@ -102,7 +94,8 @@ impl Assembler {
                 pages_missed,
                 pages_ahead,
             } => {
-                let mut op = self.instant(OpKind::Fault, at_ns, pid, tid);
+                let task = self.task_of(pid, tid);
+                let mut op = self.instant(OpKind::Fault, at_ns, task, tid);
                 op.latency_ns = latency_ns;
                 self.fault(op, &file, page, write, pages_missed, pages_ahead);
             }
@@ -120,6 +113,7 @@ impl Assembler {
                 flags,
                 path,
             } => {
+                let pid = self.task_of(pid, tid);
                 let mut op = self.instant(OpKind::Read, start_ns, pid, tid);
                 op.record = OpFlags::URING;
                 op.latency_ns = Some(latency_ns);

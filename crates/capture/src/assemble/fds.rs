@@ -85,10 +85,18 @@ impl Assembler {
             return;
         }
         self.meet(call.pid);
+        let own;
+        let call = if flags & CLOSE_RANGE_UNSHARE != 0 {
+            let pid = self.unshare(call, CLONE_FILES);
+            own = RawCall {
+                pid,
+                ..call.clone()
+            };
+            &own
+        } else {
+            call
+        };
         let process = call.pid.0;
-        if flags & CLOSE_RANGE_UNSHARE != 0 {
-            self.processes.unshare(process, CLONE_FILES);
-        }
         let mut hit = self.processes.descriptors(process);
         hit.retain(|fd| (first..=last).contains(&(fd.0 as u64)));
         if flags & CLOSE_RANGE_CLOEXEC != 0 {

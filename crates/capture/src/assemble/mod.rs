@@ -18,6 +18,7 @@ mod paths;
 mod process;
 mod reached;
 mod root;
+mod threads;
 mod waits;
 
 use std::path::PathBuf;
@@ -48,6 +49,8 @@ const PATHS_BYTES: usize = 24 << 20;
 pub struct Assembler {
     paths: PathTable,
     processes: Processes,
+    /// How many threads processes have beside their first one.
+    threads: FxHashMap<Pid, u32>,
     names: names::Names,
     devices: devices::Devices,
     generations: FxHashMap<(u64, u64), u32>,
@@ -91,6 +94,7 @@ impl Assembler {
         Ok(Self {
             paths: PathTable::new(),
             processes: Processes::default(),
+            threads: FxHashMap::default(),
             names: names::Names::default(),
             devices: devices::Devices::default(),
             generations: FxHashMap::default(),
@@ -128,6 +132,7 @@ impl Assembler {
             self.processes.exit(pid.0);
         }
         process::read_proc(pid, &mut self.processes);
+        self.count_threads(pid);
     }
 
     /// The programs that processes ran, by their number.
@@ -148,6 +153,7 @@ impl Assembler {
     pub fn take(&mut self, event: RawEvent) {
         match event {
             RawEvent::Call(mut call) => {
+                call.pid = self.task_of(call.pid, call.tid);
                 self.everybodys_paths(&mut call);
                 self.call(&call);
             }
@@ -356,6 +362,7 @@ impl Assembler {
         if !is_file {
             return;
         }
+        op.pid = Pid(self.processes.process_of(op.pid.0, op.tid.0));
         if self.wanted {
             self.nameless += u64::from(self.unknown);
             if let Some(held) = self.held_back.get_mut(&op.tid) {

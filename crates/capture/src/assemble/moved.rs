@@ -16,6 +16,7 @@ use fsage_namespace::flags::RENAME_EXCHANGE;
 use fsage_namespace::path::moved;
 
 use super::Assembler;
+use super::process::Processes;
 use crate::raw::RawCall;
 
 type Name = Rc<[u8]>;
@@ -98,7 +99,7 @@ impl Assembler {
         let is_it = |path: &Path| {
             identity(path).is_some_and(|found| (found.dev, found.ino) == (file.dev, file.ino))
         };
-        let own = format!("/proc/{}", pid.0);
+        let own = format!("/proc/{}", Processes::number(pid.0));
         let known = OsStr::from_bytes(known);
         // In a tree of mounts of its own it is there as the process sees it.
         let mut seen = OsString::from(format!("{own}/root"));
@@ -130,7 +131,9 @@ impl Assembler {
             known.is_some_and(|known| (known.dev, known.ino) == (file.dev, file.ino))
         };
         let others = self.processes.tasks().filter(is_there).take(OTHERS_ASKED);
-        let mut names = others.filter_map(|task| fs::read_link(format!("/proc/{task}/cwd")).ok());
+        let mut names = others.filter_map(|task| {
+            fs::read_link(format!("/proc/{}/cwd", Processes::number(task))).ok()
+        });
         names.next().map(|name| name.into_os_string().into_vec())
     }
 
@@ -147,7 +150,7 @@ impl Assembler {
             .zip(file)
             .is_some_and(|(known, now)| (known.dev, known.ino) == (now.dev, now.ino));
         if !same {
-            let link = format!("/proc/{}/cwd", call.pid.0);
+            let link = format!("/proc/{}/cwd", Processes::number(call.pid.0));
             let now = fs::read_link(link).ok();
             let now = now.map(|now| now.into_os_string().into_vec().into());
             self.go_to(call.pid, now, file);

@@ -83,6 +83,10 @@ impl Assembler {
         let own = is_name
             .then(|| self.through_descriptor(op, dir, given, follows, found))
             .flatten();
+        let own = own.or_else(|| {
+            self.kept_below_root(call.pid, dir, given)
+                .filter(|_| is_name)
+        });
         if let Some(own) = &own {
             (given, dir) = (own, None);
         }
@@ -334,6 +338,9 @@ fn changing(nr: libc::c_long, call: &RawCall) -> Option<(OpKind, Shape)> {
         libc::SYS_mknod => (OpKind::Mknod, plain.flags(a[1])),
         libc::SYS_mknodat => (OpKind::Mknod, at.flags(a[2])),
         libc::SYS_link => (OpKind::Link, entry),
+        libc::SYS_linkat if a[4] & libc::AT_SYMLINK_FOLLOW as u64 != 0 => {
+            (OpKind::Link, at.dir2(a[2]).flags(a[4]))
+        }
         libc::SYS_linkat => (OpKind::Link, pair.flags(a[4])),
         libc::SYS_symlink => (OpKind::Symlink, plain),
         libc::SYS_symlinkat => (OpKind::Symlink, plain.dir(a[1])),

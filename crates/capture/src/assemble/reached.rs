@@ -1,4 +1,4 @@
-//! Names that lead through descriptors (`/dev/stdout`, `/proc/self/fd/3`), and calls that name a file by nothing but
+//! Names that lead through descriptors (`/dev/stdout`, `/proc/self/fd/3`) or directories (`/proc/self/cwd`), and calls that name a file by nothing but
 //! its descriptor.
 //!
 //! What such a name means depends on who gives it and when. In a trace it is the name of the file that the descriptor
@@ -17,13 +17,22 @@ use super::Assembler;
 use super::paths::{
     SYS_FCHMODAT2, SYS_GETXATTRAT, SYS_LISTXATTRAT, SYS_REMOVEXATTRAT, SYS_SETXATTRAT, value_size,
 };
+use super::process::Processes;
 use crate::raw::{RawCall, RawFile};
 
-/// A descriptor as a name gives it, and what follows behind it.
+/// What a name of a process's leads through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Through {
+    Fd(i32),
+    Directory,
+    Root,
+}
+
+/// That as a name gives it, and what follows behind it.
 #[derive(Debug, PartialEq, Eq)]
 struct Reached<'p> {
     pid: Pid,
-    fd: i32,
+    through: Through,
     rest: &'p [u8],
 }
 
@@ -129,7 +138,10 @@ impl Assembler {
         }
         let path = self.in_proc_or_dev(call.pid, Some(dir), call.path.as_deref()?)?;
         let reached = reached(&path, call.pid)?;
-        (reached.pid == call.pid && reached.rest.is_empty()).then_some(reached.fd)
+        match reached.through {
+            Through::Fd(fd) if reached.pid == call.pid && reached.rest.is_empty() => Some(fd),
+            _ => None,
+        }
     }
 
     /// The file of a descriptor; it is wanted if its opening was.
@@ -155,7 +167,16 @@ impl Assembler {
             return self.path_of(op.pid, fd, None).map(|path| path.to_vec());
         }
         let path = self.in_proc_or_dev(op.pid, dir, given)?;
-        let Reached { pid, fd, rest } = reached(&path, op.pid)?;
+        let Reached { pid, through, rest } = reached(&path, op.pid)?;
+        let Through::Fd(fd) = through else {
+            self.meet(pid);
+            let top = match through {
+                Through::Root => self.root_of(pid),
+                _ => Some(self.working_directory(pid)?),
+            };
+            let named = !rest.is_empty() || follows;
+            return named.then(|| join(top.as_deref().unwrap_or(b"/"), rest));
+        };
         if rest.is_empty() {
             if !follows {
                 return None;
@@ -207,7 +228,7 @@ impl Assembler {
             return Some(path.into());
         }
         // Not opened by what is traced, or too many names ago.
-        let now = fs::read_link(format!("/proc/{}/fd/{fd}", pid.0)).ok()?;
+        let now = fs::read_link(format!("/proc/{}/fd/{fd}", Processes::number(pid.0))).ok()?;
         let there = fs::symlink_metadata(&now).ok()?;
         let is_it = (there.dev(), there.ino()) == (id.dev.0, id.ino);
         is_it.then(|| now.as_os_str().as_bytes().into())
@@ -224,23 +245,26 @@ fn owner(argument: u64) -> u64 {
     argument & 0xffff_ffff
 }
 
-/// The descriptor that an absolute path of process `own` leads through.
+/// What an absolute path of process `own` leads through.
 fn reached(path: &[u8], own: Pid) -> Option<Reached<'_>> {
     let mut parts = path.splitn(6, |&byte| byte == b'/').skip(1);
-    let (pid, number) = match (parts.next()?, parts.next()?) {
-        (b"dev", b"stdin") => (own, 0),
-        (b"dev", b"stdout") => (own, 1),
-        (b"dev", b"stderr") => (own, 2),
-        (b"dev", b"fd") => (own, decimal(parts.next()?)?),
+    let (pid, through) = match (parts.next()?, parts.next()?) {
+        (b"dev", b"stdin") => (own, Through::Fd(0)),
+        (b"dev", b"stdout") => (own, Through::Fd(1)),
+        (b"dev", b"stderr") => (own, Through::Fd(2)),
+        (b"dev", b"fd") => (own, Through::Fd(decimal(parts.next()?)?)),
         (b"proc", who) => {
             let pid = match who {
                 b"self" | b"thread-self" => own,
                 who => Pid(u32::try_from(decimal(who)?).ok()?),
             };
-            if parts.next()? != b"fd" {
-                return None;
-            }
-            (pid, decimal(parts.next()?)?)
+            let through = match parts.next()? {
+                b"fd" => Through::Fd(decimal(parts.next()?)?),
+                b"cwd" => Through::Directory,
+                b"root" => Through::Root,
+                _ => return None,
+            };
+            (pid, through)
         }
         _ => return None,
     };
@@ -251,7 +275,7 @@ fn reached(path: &[u8], own: Pid) -> Option<Reached<'_>> {
     });
     Some(Reached {
         pid,
-        fd: number,
+        through,
         rest: path.get(path.len() - rest..).unwrap_or_default(),
     })
 }
@@ -266,8 +290,11 @@ fn decimal(text: &[u8]) -> Option<i32> {
 mod tests {
     use super::*;
 
+    const CWD: i32 = -1;
+    const ROOT: i32 = -2;
+
     #[test]
-    fn names_lead_through_descriptors() {
+    fn names_lead_through_descriptors_and_directories() {
         for (path, leads) in [
             ("/dev/stdin", Some((7, 0, ""))),
             ("/dev/stdout", Some((7, 1, ""))),
@@ -276,6 +303,10 @@ mod tests {
             ("/proc/self/fd/3", Some((7, 3, ""))),
             ("/proc/thread-self/fd/3/a/b", Some((7, 3, "a/b"))),
             ("/proc/99/fd/3", Some((99, 3, ""))),
+            ("/proc/self/cwd/a/b", Some((7, CWD, "a/b"))),
+            ("/proc/99/cwd", Some((99, CWD, ""))),
+            ("/proc/self/root/etc/x/y", Some((7, ROOT, "etc/x/y"))),
+            ("/proc/self/cwdx/a", None),
             ("/proc/self/fd", None),
             ("/proc/self/fdinfo/3", None),
             ("/proc/self/fd/x", None),
@@ -284,8 +315,14 @@ mod tests {
             ("/dev", None),
             ("/", None),
         ] {
-            let found = reached(path.as_bytes(), Pid(7))
-                .map(|r| (r.pid.0, r.fd, String::from_utf8_lossy(r.rest).into_owned()));
+            let found = reached(path.as_bytes(), Pid(7)).map(|r| {
+                let fd = match r.through {
+                    Through::Fd(fd) => fd,
+                    Through::Directory => CWD,
+                    Through::Root => ROOT,
+                };
+                (r.pid.0, fd, String::from_utf8_lossy(r.rest).into_owned())
+            });
             let leads = leads.map(|(pid, fd, rest)| (pid, fd, rest.to_owned()));
             assert_eq!(found, leads, "{path}");
         }

@@ -9,7 +9,7 @@
 use std::rc::Rc;
 
 use fsage_core::Pid;
-use fsage_namespace::path::below_root;
+use fsage_namespace::path::{below_root, beneath, join};
 
 use super::Assembler;
 use super::process::Place;
@@ -49,11 +49,36 @@ impl Assembler {
         }
     }
 
+    /// A relative path of a process with a root of its own that leads above that, where `..` is the root itself; absolute.
+    pub(super) fn kept_below_root(
+        &mut self,
+        pid: Pid,
+        dir: Option<i32>,
+        path: &[u8],
+    ) -> Option<Vec<u8>> {
+        let mut parts = path.split(|&byte| byte == b'/');
+        if is_absolute(path) || !parts.any(|part| part == b"..") {
+            return None;
+        }
+        let root = self.root_of(pid)?;
+        let directory = match dir {
+            Some(fd) if fd != libc::AT_FDCWD => self.directory_of(pid, fd)?,
+            _ => self.working_directory(pid)?,
+        };
+        let below = beneath(&directory, &root)?;
+        let leaves = beneath(&join(&directory, path), &root).is_none();
+        leaves.then(|| below_root(&root, &join(&[b"/", below].concat(), path)))
+    }
+
     /// Whether the call was one of those that change what absolute paths start from. They are no operations.
     pub(super) fn root_call(&mut self, nr: libc::c_long, call: &RawCall) -> bool {
         let again = match nr {
             libc::SYS_setns => {
                 self.namespace_changed(call);
+                return true;
+            }
+            libc::SYS_unshare => {
+                self.unshared(call);
                 return true;
             }
             libc::SYS_chroot | libc::SYS_pivot_root => false,

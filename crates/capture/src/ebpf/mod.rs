@@ -52,7 +52,6 @@ impl EbpfBackend {
     ///
     /// Errors: [`CaptureError::Unsupported`] where the kernel or the user's rights do not allow it.
     pub fn new(buffers: &Buffers) -> Result<Self, CaptureError> {
-        seed::processes_are_seen()?;
         let adopt_threads = !seed::threads_have_pidfds();
         let alone_ns = own::alone_ns();
         let mut loaded = load::load(buffers.ring_bytes(), buffers.throttle, adopt_threads)?;

@@ -44,19 +44,6 @@ pub(super) fn threads_have_pidfds() -> bool {
     pidfd(Tid(std::process::id()), true).is_ok()
 }
 
-/// What is watched at the start is found in /proc; where that is not mounted, or is another PID namespace's,
-/// nothing would be.
-pub(super) fn processes_are_seen() -> Result<(), CaptureError> {
-    let own = fs::read_link("/proc/self").unwrap_or_default();
-    if own.as_os_str() == std::process::id().to_string().as_str() {
-        return Ok(());
-    }
-    Err(CaptureError::Unsupported {
-        what: "find processes in /proc: it does not show those of this PID namespace".to_owned(),
-        hint: "mount proc on /proc, or use --method ptrace".to_owned(),
-    })
-}
-
 /// How deep the PID namespace of this process is below the first one.
 pub(super) fn pid_level() -> u32 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

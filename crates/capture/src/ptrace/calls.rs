@@ -276,6 +276,7 @@ pub(super) static CALLS: &[Call] = &[
     Call::new(libc::SYS_mount),
     Call::new(libc::SYS_move_mount),
     Call::new(libc::SYS_setns),
+    Call::new(libc::SYS_unshare),
     // Programs.
     Call::on_path(libc::SYS_execve).path_at_entry(),
     Call::at(libc::SYS_execveat).path_at_entry(),

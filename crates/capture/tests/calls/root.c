@@ -28,6 +28,7 @@ int main(void)
 	MUST(mkdir("/in", 0755));
 	touch("/in/file");
 	MUST(rename("/in/file", "/../in/moved"));
+	touch("../in/../../up"); /* there is nothing above the root */
 	if (fork() == 0) { /* who inherits it, and makes it smaller still */
 		touch("relative");
 		MUST(chroot("in"));
@@ -39,5 +40,7 @@ int main(void)
 	MUST(chroot("."));
 	MUST(fchdir(here));
 	touch("outside");
+	touch("/proc/self/cwd/in-cwd");
+	touch("/proc/thread-self/cwd/in-own");
 	return WEXITSTATUS(status);
 }

@@ -249,8 +249,9 @@ fn tell_losses(summary: &CaptureSummary) {
     let no_room = summary.lost.saturating_sub(told);
     if no_room > 0 {
         ui::line(&format!(
-            "the trace is not whole: for {} events there was no room; without --no-throttle, or with \
-             a larger --ring-mib, fewer are lost",
+            "the trace is not whole: {} events are missing: for lack of room (without --no-throttle, \
+             or with a larger --ring-mib, fewer are), or as io_uring opened files that got no \
+             descriptor",
             units::count(no_room)
         ));
     }

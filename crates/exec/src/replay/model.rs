@@ -196,7 +196,10 @@ impl Model {
     /// Applies one operation.
     pub fn apply(&mut self, op: &Op, paths: &PathTable) -> ReplayStep {
         let mut step = ReplayStep {
-            op: *op,
+            op: Op {
+                pid: Pid(self.processes.task_of(op.pid.0, op.tid.0)),
+                ..*op
+            },
             call: Call::None,
             skip: None,
             uses: Vec::new(),
@@ -211,6 +214,7 @@ impl Model {
             Ok(call) => step.call = call,
             Err(skip) => step.skip = Some(skip),
         }
+        step.op.pid = op.pid;
         // An open file goes when all who had it are done with it, whoever had it last.
         for open in self.released.drain(..) {
             step.uses.push(Use(Key::Open(open), Mode::Exclusive));

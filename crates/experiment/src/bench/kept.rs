@@ -163,15 +163,18 @@ impl Found {
                 self.targets.entry(configuration).or_insert(*record);
             }
             Entry::Run { configuration, run } => {
-                self.measured
-                    .entry(configuration)
-                    .or_default()
-                    .runs
-                    .push(*run);
+                // One that stands there twice was made once.
+                let runs = &mut self.measured.entry(configuration).or_default().runs;
+                if runs.iter().all(|known| known.run != run.run) {
+                    runs.push(*run);
+                }
             }
             Entry::Failed(failed) => {
                 let of = self.measured.entry(failed.configuration.clone());
-                of.or_default().failed.push(failed);
+                let known = &mut of.or_default().failed;
+                if known.iter().all(|known| known.run != failed.run) {
+                    known.push(failed);
+                }
             }
         }
     }

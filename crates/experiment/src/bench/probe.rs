@@ -56,12 +56,26 @@ fn write_probe(fs: &dyn FileSystem) -> Result<(), Errno> {
     let mut random = Pcg64::seed_from_u64(1);
     let bytes: Vec<u8> = (0..PROBE_BYTES).map(|_| random.random()).collect();
     let file = fs.open(PROBE.as_bytes(), OpenFlags::CREATE_NEW, 0o600)?;
-    let written = fs.pwrite(file, &bytes, 0).and_then(|n| match n {
-        PROBE_BYTES => fs.fsync(file),
-        _ => Err(Errno::EIO),
-    });
+    let written = write_all(&bytes, |piece, at| fs.pwrite(file, piece, at));
+    let written = written.and_then(|()| fs.fsync(file));
     fs.close(file)?;
     written
+}
+
+/// What was written in part tells by its rest why.
+fn write_all(
+    bytes: &[u8],
+    mut put: impl FnMut(&[u8], u64) -> Result<usize, Errno>,
+) -> Result<(), Errno> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let at = (bytes.len() - rest.len()) as u64;
+        match put(rest, at)? {
+            0 => return Err(Errno::EIO),
+            count => rest = rest.get(count..).unwrap_or_default(),
+        }
+    }
+    Ok(())
 }
 
 /// Reads all of it; returns how many bytes that were.
@@ -138,5 +152,17 @@ mod tests {
         assert_eq!(verdict.cold, Some(false), "{verdict:?}");
         assert!(verdict.evidence.contains("names and inodes stay"));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    /// As below a limit of file sizes: the first part fits, the next says why not.
+    #[test]
+    fn a_probe_that_does_not_fit_tells_why() {
+        let limited = |piece: &[u8], at: u64| match 4096_usize.saturating_sub(at as usize) {
+            0 => Err(Errno::EFBIG),
+            room => Ok(piece.len().min(room)),
+        };
+        assert_eq!(write_all(&[1; 4096], limited), Ok(()));
+        assert_eq!(write_all(&[1; 5000], limited), Err(Errno::EFBIG));
+        assert_eq!(write_all(&[1], |_, _| Ok(0)), Err(Errno::EIO));
     }
 }

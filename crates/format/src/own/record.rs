@@ -200,7 +200,7 @@ fn read_lines<T: DeserializeOwned>(
         let line = line(path, number, from)?;
         if line.is_empty() {
             break;
-        } else if line.last() != Some(&b'\n') {
+        } else if line.last() != Some(&b'\n') || line.contains(&0) && only_zeros(path, from)? {
             out.torn = Some((number, line.len()));
         } else if !line.trim_ascii().is_empty() {
             let record = serde_json::from_slice(&line).map_err(|e| {
@@ -216,6 +216,24 @@ fn read_lines<T: DeserializeOwned>(
         }
     }
     Ok(out)
+}
+
+/// Whether nothing but zero bytes and ends of lines follows, as where a machine went down before what was appended was written;
+/// what follows is read by that.
+fn only_zeros(path: &Path, from: &mut impl BufRead) -> Result<bool, FormatError> {
+    loop {
+        let piece = from
+            .fill_buf()
+            .map_err(|e| FormatError::io("read", path, e))?;
+        let count = piece.len();
+        if count == 0 {
+            return Ok(true);
+        }
+        if piece.iter().any(|byte| !b"\0\n".contains(byte)) {
+            return Ok(false);
+        }
+        from.consume(count);
+    }
 }
 
 /// The next line with its end, if that is there; empty after the last.
@@ -243,23 +261,36 @@ fn check_line(line: &[u8]) -> Result<(), String> {
     check_document(line)
 }
 
-/// How long a file is up to the end of its last whole line; it is then read from its begin.
+/// How long a file is up to the end of its last whole line; it is then read from its begin. One that zero bytes follow was not
+/// written to its end.
 fn whole_lines(file: &mut File) -> std::io::Result<u64> {
-    let mut end = file.metadata()?.len();
+    let length = file.metadata()?.len();
+    let text = last(file, length, |byte| !b"\0\n".contains(&byte))?;
+    let mut end = text.map_or(0, |at| at + 1);
+    let mut next = [0];
+    file.seek(SeekFrom::Start(end))?;
+    if file.read(&mut next)? == 1 && next == *b"\n" {
+        end += 1;
+    }
+    let end = last(file, end, |byte| byte == b'\n')?;
+    file.rewind()?;
+    Ok(end.map_or(0, |at| at + 1))
+}
+
+/// Where the last such byte is before `end`.
+fn last(file: &mut File, mut end: u64, is: impl Fn(u8) -> bool) -> std::io::Result<Option<u64>> {
     let mut piece = vec![0; 1 << 16];
     while end > 0 {
         let begin = end.saturating_sub(piece.len() as u64);
         piece.truncate((end - begin) as usize);
         file.seek(SeekFrom::Start(begin))?;
         file.read_exact(&mut piece)?;
-        if let Some(last) = piece.iter().rposition(|&b| b == b'\n') {
-            end = begin + last as u64 + 1;
-            break;
+        if let Some(at) = piece.iter().rposition(|&byte| is(byte)) {
+            return Ok(Some(begin + at as u64));
         }
         end = begin;
     }
-    file.rewind()?;
-    Ok(end)
+    Ok(None)
 }
 
 fn parse_head(path: &Path, bytes: &[u8]) -> Result<RecordHead, FormatError> {

@@ -1,8 +1,12 @@
 //! What a file may cost its reader: no more than a file of its size can honestly hold.
 //!
 //! Compression and repetition let a few bytes stand for very many. What fsage writes stays far below
-//! these bounds (`tests/bombs.rs` holds the most compressible trace and snapshot against them); a
-//! file beyond them was made to cost memory or time.
+//! these bounds (`tests/bombs.rs` holds the most compressible trace and snapshot against them), or ends
+//! with an error where it would not ([`Long`]): a file beyond them was made to cost memory or time.
+
+use std::hash::BuildHasher as _;
+
+use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use super::thrift::Expected;
 
@@ -95,6 +99,30 @@ impl Allowance {
             )
         })?;
         Ok(())
+    }
+}
+
+/// What a text of a writer takes beside its bytes, where its reader keeps each once.
+pub(crate) const PATH_BYTES: usize = 64;
+
+/// Bytes of a text from which on a writer counts it: shorter ones do not come to what a reader refuses.
+const LONG_BYTES: usize = 1024;
+
+/// The long distinct paths of a file that is written, which its reader is to accept.
+#[derive(Debug, Default)]
+pub(crate) struct Long {
+    seen: FxHashSet<u64>,
+    bytes: u64,
+}
+
+impl Long {
+    /// Counts a path, where `written` bytes of the file are there already.
+    pub(crate) fn take(&mut self, path: &[u8], written: u64) -> Result<(), Expected> {
+        if path.len() < LONG_BYTES || !self.seen.insert(FxBuildHasher.hash_one(path)) {
+            return Ok(());
+        }
+        self.bytes += (path.len() + PATH_BYTES) as u64;
+        Allowance::paths(written).take(self.bytes)
     }
 }
 

@@ -27,7 +27,7 @@ mod writer;
 pub(crate) use chunk::Column;
 pub(crate) use file::PieceFile;
 pub(crate) use footer::Physical;
-pub(crate) use limits::Allowance;
+pub(crate) use limits::{Allowance, Long, PATH_BYTES};
 pub use schema::Holds;
 pub(crate) use schema::primitive;
 pub use trailer::Checksum;

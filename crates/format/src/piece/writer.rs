@@ -276,6 +276,11 @@ impl PieceWriter {
         self.rows
     }
 
+    /// Bytes of whole pieces so far.
+    pub(crate) fn written(&self) -> u64 {
+        self.previous_end
+    }
+
     /// The file.
     pub(crate) fn path(&self) -> &Path {
         &self.path

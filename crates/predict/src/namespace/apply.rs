@@ -40,7 +40,18 @@ impl Namespace {
 
     fn fork(&mut self, op: &Op, out: &mut Resolved) {
         let child = op.length.and_then(|pid| u32::try_from(pid).ok());
-        let makes_one = op.result.is_ok() && op.flags & CLONE_THREAD == 0;
+        if op.flags & CLONE_THREAD != 0 {
+            let thread = op.result.value().and_then(|tid| u32::try_from(tid).ok());
+            if let Some(thread) = thread.filter(|&tid| tid != 0) {
+                let process = self.processes.process_of(op.pid.0, op.tid.0);
+                let gone = self.processes.thread(process, op.tid.0, thread, op.flags);
+                for closed in gone {
+                    self.close(closed, out);
+                }
+            }
+            return;
+        }
+        let makes_one = op.result.is_ok();
         if let Some(child) = child.filter(|&child| makes_one && child != op.pid.0) {
             // One of that number, if it is known, ended unseen.
             self.close_all(child, out);
@@ -58,8 +69,12 @@ impl Namespace {
     }
 
     fn exit(&mut self, op: &Op, out: &mut Resolved) {
+        let process = self.processes.process_of(op.pid.0, op.tid.0);
+        for closed in self.processes.end_thread(op.tid.0) {
+            self.close(closed, out);
+        }
         if op.length == Some(1) {
-            self.close_all(op.pid.0, out);
+            self.close_all(process, out);
         }
     }
 
@@ -290,7 +305,8 @@ impl Namespace {
             OpKind::Truncate if ok => self.truncate(op, node, out),
             OpKind::Chdir if ok => self.set_directory(op, node),
             OpKind::Exec if ok => {
-                for closed in self.processes.exec(op.pid.0) {
+                let process = self.processes.process_of(op.pid.0, op.tid.0);
+                for closed in self.processes.exec_by(process, op.tid.0) {
                     self.close(closed, out);
                 }
             }

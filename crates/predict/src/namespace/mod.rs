@@ -17,7 +17,7 @@ pub mod tree;
 
 use std::hint::black_box;
 
-use fsage_core::{DevId, FileId, Op, OpFlags, OpKind, PathId, PathTable};
+use fsage_core::{DevId, FileId, Op, OpFlags, OpKind, PathId, PathTable, Pid};
 
 use family::Family;
 use fsage_namespace::Registered;
@@ -351,7 +351,13 @@ impl Namespace {
         if op.record.contains(OpFlags::COLD_NAMES) {
             self.tree.made_cold();
         }
-        self.apply_kind(op, paths, out);
+        let task = self.processes.task_of(op.pid.0, op.tid.0);
+        if task == op.pid.0 {
+            self.apply_kind(op, paths, out);
+        } else {
+            let pid = Pid(task);
+            self.apply_kind(&Op { pid, ..*op }, paths, out);
+        }
         out.node = out.node.filter(|n| n.is_some());
     }
 

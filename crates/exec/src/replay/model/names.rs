@@ -186,8 +186,17 @@ impl Model {
         }
         let kind = ok.then_some(NodeKind::Unknown);
         let exchange = op.kind == OpKind::Rename && op.flags & RENAME_EXCHANGE != 0;
-        let one = match self.find(&op, paths, op.path, op.dir, false, kind) {
+        let follows = follows_last(&op).unwrap_or(false);
+        let one = match self.find(&op, paths, op.path, op.dir, follows, kind) {
             Err(Skip::Outside) if ok && !exchange => self.brought(&op),
+            Ok(mut one) if follows => {
+                // Targets link what a name is, not what it leads to.
+                let path = one.walk.node.and_then(|node| self.tree.path(node));
+                if let Some(path) = path {
+                    one.name = self.find_text(&path, false, None, &op)?.name;
+                }
+                Ok(one)
+            }
             one => one,
         };
         let no_replace = op.kind == OpKind::Rename && op.flags & RENAME_NOREPLACE != 0;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fsage_core::{Fd, OpFlags, OpKind, PathTable, Tid};
+use fsage_namespace::flags::CLONE_THREAD;
 use fsage_namespace::{Closed, NodeKind, SharedId};
 
 use super::{Model, OpenFile, ReplayStep, Skip, Verdict};
@@ -27,17 +28,23 @@ impl Model {
                 self.let_go(gone, &mut step.closes);
             }
             OpKind::Fork => {
-                step.starts = value.and_then(|v| u32::try_from(v).ok()).map(Tid);
+                let made = value.and_then(|v| u32::try_from(v).ok()).map(Tid);
+                step.starts = made.filter(|&tid| tid != op.tid);
                 let child = op.length.and_then(|l| u32::try_from(l).ok());
-                if let Some(child) = child.filter(|&c| c != op.pid.0) {
+                let process = self.processes.process_of(op.pid.0, op.tid.0);
+                if let Some(child) = child.filter(|&c| c != process) {
                     // One of that number, if it is known, ended unseen.
                     self.end(child, &mut step.closes);
                     self.processes.fork(op.pid.0, child, op.flags);
+                } else if let Some(thread) = made.filter(|_| op.flags & CLONE_THREAD != 0) {
+                    let gone = self.processes.thread(process, op.tid.0, thread.0, op.flags);
+                    self.let_go(gone, &mut step.closes);
                 }
             }
             OpKind::Exec => {
                 if op.result.is_ok() {
-                    let gone = self.processes.exec(op.pid.0);
+                    let process = self.processes.process_of(op.pid.0, op.tid.0);
+                    let gone = self.processes.exec_by(process, op.tid.0);
                     self.let_go(gone, &mut step.closes);
                     self.find(&op, paths, op.path, op.dir, true, Some(NodeKind::Regular))?;
                 }
@@ -45,8 +52,11 @@ impl Model {
             }
             _ => {
                 step.ends = true;
+                let process = self.processes.process_of(op.pid.0, op.tid.0);
+                let gone = self.processes.end_thread(op.tid.0);
+                self.let_go(gone, &mut step.closes);
                 if op.length == Some(1) {
-                    self.end(op.pid.0, &mut step.closes);
+                    self.end(process, &mut step.closes);
                 }
             }
         }

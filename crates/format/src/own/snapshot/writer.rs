@@ -14,7 +14,7 @@ use parquet::schema::types::{ColumnPath, Type};
 use super::columns::{COLUMNS, EXTENT_COLUMNS, Id, type_name};
 use super::{ENTRY_META, FORMAT, SnapshotEnd, SnapshotEntry, SnapshotMeta};
 use crate::error::FormatError;
-use crate::piece::{Buffer, Data, ENTRY_END, PieceWriter, primitive, schema_error};
+use crate::piece::{Allowance, Buffer, Data, ENTRY_END, PieceWriter, primitive, schema_error};
 use crate::trace::columns::escape;
 
 /// Entries in a whole piece.
@@ -36,6 +36,8 @@ pub struct SnapshotWriter {
     rows: usize,
     extents: usize,
     text_bytes: usize,
+    /// Of all pieces.
+    all_text: u64,
 }
 
 impl SnapshotWriter {
@@ -61,6 +63,7 @@ impl SnapshotWriter {
             rows: 0,
             extents: 0,
             text_bytes: 0,
+            all_text: 0,
         })
     }
 
@@ -124,6 +127,10 @@ impl SnapshotWriter {
         if self.rows > 0 {
             self.pieces
                 .write_piece(self.rows as u64, &mut self.buffers, &[])?;
+            self.all_text += self.text_bytes as u64;
+            // What its reader would refuse is no snapshot.
+            let counted = Allowance::texts(self.pieces.written()).take(self.all_text);
+            counted.map_err(|e| FormatError::unwritable(self.pieces.path(), e))?;
             (self.rows, self.extents, self.text_bytes) = (0, 0, 0);
         }
         Ok(())

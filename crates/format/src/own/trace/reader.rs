@@ -14,16 +14,15 @@ use super::{
     TraceError, TraceMeta,
 };
 use crate::error::FormatError;
-use crate::piece::{Allowance, Column, ENTRY_END, ENTRY_LOST, ENTRY_VERSION, Physical, PieceFile};
+use crate::piece::{
+    Allowance, Column, ENTRY_END, ENTRY_LOST, ENTRY_VERSION, PATH_BYTES, Physical, PieceFile,
+};
 
 /// Operations handed out at once: few enough to stay in the processor's cache.
 const BATCH: usize = 4096;
 
 /// Bytes of added texts that end a batch early.
 const BATCH_TEXT_BYTES: u64 = 32 << 20;
-
-/// What a distinct path costs beside its bytes.
-const PATH_BYTES: usize = 64;
 
 /// Reads a trace, one piece in memory at a time.
 pub struct TraceReader {

@@ -1,5 +1,6 @@
 //! Writes a trace, piece by piece.
 
+use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use super::columns::{COLUMNS, Coding, Id, escape};
 use super::{AnnotationColumn, AnnotationValue, FORMAT, TraceEnd, TraceError, TraceMeta};
 use crate::error::FormatError;
 use crate::piece::{
-    Buffer, Data, ENTRY_END, ENTRY_LOST, Holds, PieceWriter, primitive, schema_error,
+    Buffer, Data, ENTRY_END, ENTRY_LOST, Holds, Long, PieceWriter, primitive, schema_error,
 };
 
 /// Operations in a whole piece: enough to compress well, few enough to hold.
@@ -42,6 +43,7 @@ pub struct TraceWriter {
     /// The caller's table when they were put there.
     epoch: u32,
     text_bytes: usize,
+    long: Long,
 }
 
 impl TraceWriter {
@@ -105,6 +107,7 @@ impl TraceWriter {
             texts: FxHashMap::default(),
             epoch: 0,
             text_bytes: 0,
+            long: Long::default(),
         })
     }
 
@@ -154,12 +157,17 @@ impl TraceWriter {
             };
             buffer.defs.push(i16::from(path.is_some()));
             if let (Some(path), Data::Texts(texts)) = (path, &mut buffer.data) {
-                let text = self.texts.entry(path).or_insert_with(|| {
-                    let text = escape(paths.get(path)).into_bytes();
-                    self.text_bytes += text.len();
-                    ByteArray::from(text)
-                });
-                texts.push(text.clone());
+                let text = match self.texts.entry(path) {
+                    Entry::Occupied(known) => known.get().clone(),
+                    Entry::Vacant(place) => {
+                        let text = escape(paths.get(path)).into_bytes();
+                        let counted = self.long.take(&text, self.pieces.written());
+                        counted.map_err(|e| FormatError::unwritable(self.pieces.path(), e))?;
+                        self.text_bytes += text.len();
+                        place.insert(ByteArray::from(text)).clone()
+                    }
+                };
+                texts.push(text);
             }
         }
         self.push_added(values)?;
