@@ -158,7 +158,24 @@ impl Emptying<'_> {
         kind: FileType,
         (path, level): (&Path, usize),
     ) {
-        let place = || path.join(name);
+        let mut result = self.removed(dir, name, kind, (path, level));
+        // A directory of the user's own from which he may not take anything.
+        if result == Err(Errno::ACCESS) && rustix::fs::fchmod(dir, Mode::RWXU).is_ok() {
+            result = self.removed(dir, name, kind, (path, level));
+        }
+        match result {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(why) => drop(self.left.get_or_insert_with(|| (path.join(name), why))),
+        }
+    }
+
+    fn removed(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        name: &OsStr,
+        kind: FileType,
+        (path, level): (&Path, usize),
+    ) -> Result<(), Errno> {
         let mut result = Err(Errno::ISDIR);
         if kind != FileType::Directory {
             result = rustix::fs::unlinkat(dir, name, AtFlags::empty());
@@ -174,15 +191,12 @@ impl Emptying<'_> {
                 if level + 1 == MOST_LEVELS {
                     return self.move_up(dir, name);
                 }
-                self.empty(below.as_fd(), &place(), level + 1);
+                self.empty(below.as_fd(), &path.join(name), level + 1);
                 drop(below);
                 rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)
             });
         }
-        match result {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(why) => drop(self.left.get_or_insert_with(|| (place(), why))),
-        }
+        result
     }
 
     /// Moves a directory into the top under a name that is free there, or of something empty, which goes as well.
@@ -221,6 +235,24 @@ mod tests {
         assert!(other.join("file").exists());
         contents(&other).unwrap();
         assert!(other.exists() && !other.join("file").exists());
+    }
+
+    /// As an ordinary user: root may do everything.
+    #[test]
+    fn directories_without_permissions_go() {
+        let parent = tempfile::tempdir().unwrap();
+        for mode in [0o000, 0o100, 0o200, 0o300, 0o400, 0o500, 0o600] {
+            let dir = parent.path().join("dir");
+            let shut = dir.join("shut");
+            std::fs::create_dir_all(shut.join("sub")).unwrap();
+            std::fs::write(shut.join("sub/file"), "x").unwrap();
+            std::fs::write(shut.join("file"), "x").unwrap();
+            for path in [shut.join("sub"), shut, dir.clone()] {
+                rustix::fs::chmod(&path, Mode::from_raw_mode(mode)).unwrap();
+            }
+            tree(&dir).unwrap();
+            assert!(!dir.exists(), "{mode:o}");
+        }
     }
 
     #[test]

@@ -33,9 +33,10 @@ impl<O, D: Clone + Default, F: Copy> Processes<O, D, F> {
         task & !APART
     }
 
-    /// A thread of a process makes another one, with these flags of clone(2); or, if it makes itself, goes on sharing
+    /// A thread of a task makes another one, with these flags of clone(2); or, if it makes itself, goes on sharing
     /// no more than these say. What was closed, of one of that number that ended unseen.
-    pub fn thread(&mut self, process: u32, maker: u32, thread: u32, flags: u32) -> Vec<Closed<O>> {
+    pub fn thread(&mut self, task: u32, maker: u32, thread: u32, flags: u32) -> Vec<Closed<O>> {
+        let process = self.process_of(task, maker);
         let from = self.task_of(process, maker);
         if maker == thread && from != process {
             self.unshare(from, BOTH & !flags);
@@ -59,7 +60,8 @@ impl<O, D: Clone + Default, F: Copy> Processes<O, D, F> {
     }
 
     /// A thread runs a program, which ends all others of its process: what is its own becomes the process's.
-    pub fn exec_by(&mut self, process: u32, thread: u32) -> Vec<Closed<O>> {
+    pub fn exec_by(&mut self, task: u32, thread: u32) -> Vec<Closed<O>> {
+        let process = self.process_of(task, thread);
         let mut closed = Vec::new();
         if self.apart.remove(&thread).is_some() {
             closed = self.exit(process).closed;

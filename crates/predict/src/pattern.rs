@@ -244,8 +244,8 @@ impl Tracker {
 
     /// Whether `offset` of a file lies before the end of the last request in it.
     pub fn goes_back(&self, file: Placed<'_>, offset: u64) -> bool {
-        let known = file.page(offset).zip(self.physical_end);
-        self.ino == file.ino && known.map_or(offset < self.end, |(here, there)| here < there)
+        let unknown = self.bytes_to(file, offset).is_none();
+        self.ino == file.ino && (self.passed(file, offset) || unknown && offset < self.end)
     }
 
     /// Where the last request ended on the device.

@@ -1,12 +1,19 @@
 //! What the kernel brings in before it is asked for.
 
-use fsage_cache::PAGE_BYTES;
-
+use super::mapped::pages_of;
 use super::{Passing, View};
 use crate::namespace::process::OpenId;
 use crate::namespace::tree::Ino;
+use crate::pattern::Stream;
 
 impl View {
+    /// Who reads by the open file of a call.
+    pub(super) fn stream_of(&mut self, step: &Passing<'_>) -> Option<&mut Stream> {
+        let open = step.resolved.open?;
+        let serial = step.ns.processes.open(open)?.serial;
+        self.stream(open, serial)
+    }
+
     /// Brings in what a reader who goes on will ask for next, of pages `first` to `last` that it read now.
     #[inline]
     pub(super) fn read_ahead(
@@ -32,8 +39,7 @@ impl View {
         if ahead.is_empty() {
             return;
         }
-        let size = step.ns.tree.inode(ino).map_or(0, |n| n.size);
-        let end = ahead.end.min(size.div_ceil(PAGE_BYTES));
+        let end = ahead.end.min(pages_of(step, ino));
         let mut came = false;
         for page in ahead.start..end {
             if self.holds_data(step, ino, page) && self.pages.prefetch(ino.0, page) {

@@ -139,9 +139,7 @@ impl View {
 
     /// Whether the program said so of what it reads (fadvise).
     fn goes_anywhere(&mut self, step: &Passing<'_>) -> bool {
-        let serial = |id| step.ns.processes.open(id).map(|open| (id, open.serial));
-        let open = step.resolved.open.and_then(serial);
-        let stream = open.and_then(|(id, serial)| self.stream(id, serial));
+        let stream = self.stream_of(step);
         stream.is_some_and(|stream| stream.goes_anywhere)
     }
 

@@ -11,7 +11,7 @@ use fsage_cache::{PAGE_BYTES, PageState};
 use fsage_core::Pid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Passing, View};
+use super::{PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::tree::Ino;
 
@@ -40,8 +40,8 @@ pub(super) struct Mapped {
     pid: Option<Pid>,
     reads: Faults,
     stores: Faults,
-    /// What they mapped, KiB.
-    kib: u64,
+    /// Pages that they mapped.
+    pages: u64,
 }
 
 /// Faults of one kind.
@@ -117,9 +117,9 @@ impl View {
             .resolved
             .node
             .and_then(|ino| self.mapped.remove(&ino.0));
-        let kib = step.op.length.unwrap_or(0).div_ceil(1024);
-        let kib = kib.min(mapped.map_or(0, |mapped| mapped.kib)) as f64;
-        charges.push(Charge::sized(Stem::Munmap, step.gap, kib));
+        let kib = step.op.length.unwrap_or(0).div_ceil(1024) as f64;
+        let touched = mapped.map_or(0.0, |mapped| mapped.pages as f64 * PAGE_KIB);
+        charges.push(Charge::sized(Stem::Munmap, step.gap, kib.min(touched)));
     }
 
     /// A fault on a mapped page. One that is not there comes with half a window on either side, and costs as a read of
@@ -151,20 +151,21 @@ impl View {
             brought += u64::from(before == PageState::Absent && held);
         }
         if absent {
-            let together = if touch.step > 1 { touch.step } else { 1 };
-            self.came_together(ino, first, together);
+            self.came_together(ino, first, touch.step);
         }
         if brought > 0 {
             self.brings(step, ino, first, brought, charges);
         }
-        if write {
-            self.stores(step, ino, first, &touch, charges);
+        let pages = if write {
+            let pages = self.stores(step, ino, first, &touch, charges);
             self.make_room(step, charges);
+            pages
         } else if brought == 0 && step.op.latency_ns.is_some() {
-            self.maps(step, ino, &touch, charges);
+            self.maps(step, ino, &touch, charges)
         } else {
-            self.mapped.entry(ino.0).or_default().kib += AROUND_PAGES * 4;
-        }
+            AROUND_PAGES
+        };
+        self.mapped.entry(ino.0).or_default().pages += pages;
     }
 
     /// What a fault brings beside its page.
@@ -262,7 +263,7 @@ impl View {
         (all / left).clamp(1, pages.div_ceil(each).max(1))
     }
 
-    /// A store to a page that was not mapped to be written.
+    /// A store to a page that was not mapped to be written; how many pages are then.
     fn stores(
         &mut self,
         step: &Passing<'_>,
@@ -270,7 +271,7 @@ impl View {
         page: u64,
         touch: &Touch,
         charges: &mut Vec<Charge>,
-    ) {
+    ) -> u64 {
         let (now_ns, size) = (step.op.start_ns, pages_of(step, ino));
         let FaultPages { store, dirty, .. } = self.sizes.fault_pages;
         let onward = page..page.saturating_add(touch.step).min(size);
@@ -288,18 +289,16 @@ impl View {
             }
         }
         if store > 1 {
-            let kib = if !touch.again {
+            if !touch.again {
                 let each = (piece.end - piece.start).clamp(1, store);
                 charge_fault((Stem::MfW, Stem::MfWB), (each, 1, store), step.gap, charges);
-                each * 4
-            } else if touch.mapped || !self.told.by_page() {
-                charges.push(Charge::once(Stem::MfW, step.gap));
-                4
-            } else {
-                0
-            };
-            self.mapped.entry(ino.0).or_default().kib += kib;
-            return;
+                return each;
+            }
+            if !touch.mapped && self.told.by_page() {
+                return 0;
+            }
+            charges.push(Charge::once(Stem::MfW, step.gap));
+            return 1;
         }
         let touches = self.touches(touch, size, 1);
         for number in 1..touches {
@@ -314,35 +313,32 @@ impl View {
             }
         }
         charges.push(Charge::many(Stem::MfW, step.gap, touches as f64));
-        self.mapped.entry(ino.0).or_default().kib += touches * 4;
+        touches
     }
 
-    /// A read of a page that is there and was not mapped.
-    fn maps(&mut self, step: &Passing<'_>, ino: Ino, touch: &Touch, charges: &mut Vec<Charge>) {
+    /// A read of a page that is there and was not mapped; how many pages are then.
+    fn maps(&self, step: &Passing<'_>, ino: Ino, touch: &Touch, charges: &mut Vec<Charge>) -> u64 {
         let most = self.sizes.fault_pages.read;
         // Of a file's last piece Linux maps what is around.
-        let last = touch.piece.end >= pages_of(step, ino);
-        let mapped = if most > AROUND_PAGES && !last {
-            let long = touch.piece.end - touch.piece.start > AROUND_PAGES;
-            if touch.again && self.told.by_page() && long {
-                return;
-            }
-            let each = (touch.piece.end - touch.piece.start).max(touch.step);
-            let each = each.clamp(AROUND_PAGES, most);
-            let stems = (Stem::MfR, Stem::MfRB);
-            charge_fault(stems, (each, AROUND_PAGES, most), step.gap, charges);
-            each
-        } else {
-            let size = pages_of(step, ino);
+        let size = pages_of(step, ino);
+        let long = touch.piece.end - touch.piece.start;
+        if most <= AROUND_PAGES || touch.piece.end >= size {
             let touches = self.touches(touch, size, AROUND_PAGES);
             charges.push(Charge::many(Stem::MfR, step.gap, touches as f64));
-            touches * AROUND_PAGES
-        };
-        self.mapped.entry(ino.0).or_default().kib += mapped * 4;
+            return touches * AROUND_PAGES;
+        }
+        if touch.again && self.told.by_page() && long > AROUND_PAGES {
+            return 0;
+        }
+        let each = long.max(touch.step).clamp(AROUND_PAGES, most);
+        let stems = (Stem::MfR, Stem::MfRB);
+        charge_fault(stems, (each, AROUND_PAGES, most), step.gap, charges);
+        each
     }
 }
 
-fn pages_of(step: &Passing<'_>, ino: Ino) -> u64 {
+/// How long a file is, in pages.
+pub(super) fn pages_of(step: &Passing<'_>, ino: Ino) -> u64 {
     let inode = step.ns.tree.inode(ino);
     inode.map_or(0, |n| n.size).div_ceil(PAGE_BYTES)
 }

@@ -143,17 +143,16 @@ impl View {
         &mut self,
         step: &Passing<'_>,
         held: Held,
-        kib: f64,
         charges: &mut Vec<Charge>,
     ) {
-        let node = step.resolved.node.filter(|_| kib > CLOSED_KIB);
-        let Some(ino) = node else {
+        let of = |ino| (ino, self.filled(ino, held));
+        let long = step.resolved.node.map(of);
+        let Some((ino, written)) = long.filter(|&(_, bytes)| kib_of(bytes) > CLOSED_KIB) else {
             return charges.push(Charge::once(Stem::CloseU, step.gap));
         };
-        let written = self.filled(ino, held);
         let stem = self.removal(ino, held.size, written);
         charges.push(Charge::once(Stem::Close, step.gap));
-        charges.push(Charge::sized(stem, step.gap, kib));
+        charges.push(Charge::sized(stem, step.gap, kib_of(written)));
     }
 
     /// A file became dirty: whether what those before it left to be done is in the way.

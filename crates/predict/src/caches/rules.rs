@@ -306,10 +306,7 @@ impl View {
                 } else {
                     self.untouched
                 };
-                if let Some(id) = step.resolved.open
-                    && let Some(serial) = step.ns.processes.open(id).map(|o| o.serial)
-                    && let Some(stream) = self.stream(id, serial)
-                {
+                if let Some(stream) = self.stream_of(step) {
                     stream.untouched = untouched;
                 }
             }
@@ -324,9 +321,7 @@ impl View {
                 let at_once = step.op.flags & CLOSE_BY_DUP == 0;
                 let stem = match (last && at_once, unlinked) {
                     (true, Some(held)) => {
-                        let node = step.resolved.node;
-                        let written = node.map_or(held.space, |ino| self.filled(ino, held));
-                        return self.closes_nameless(step, held, kib_of(written), charges);
+                        return self.closes_nameless(step, held, charges);
                     }
                     (true, None) if written && truncated => Stem::CloseT,
                     (true, None) if written && created => Stem::CloseW,
@@ -411,10 +406,7 @@ impl View {
                 }
             }
             POSIX_FADV_NORMAL | POSIX_FADV_RANDOM | POSIX_FADV_SEQUENTIAL => {
-                let serial = |id| step.ns.processes.open(id).map(|open| (id, open.serial));
-                if let Some((id, serial)) = step.resolved.open.and_then(serial)
-                    && let Some(stream) = self.stream(id, serial)
-                {
+                if let Some(stream) = self.stream_of(step) {
                     stream.goes_anywhere = step.op.flags == POSIX_FADV_RANDOM;
                 }
             }

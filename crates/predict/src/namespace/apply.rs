@@ -43,8 +43,7 @@ impl Namespace {
         if op.flags & CLONE_THREAD != 0 {
             let thread = op.result.value().and_then(|tid| u32::try_from(tid).ok());
             if let Some(thread) = thread.filter(|&tid| tid != 0) {
-                let process = self.processes.process_of(op.pid.0, op.tid.0);
-                let gone = self.processes.thread(process, op.tid.0, thread, op.flags);
+                let gone = (self.processes).thread(op.pid.0, op.tid.0, thread, op.flags);
                 for closed in gone {
                     self.close(closed, out);
                 }
@@ -305,8 +304,7 @@ impl Namespace {
             OpKind::Truncate if ok => self.truncate(op, node, out),
             OpKind::Chdir if ok => self.set_directory(op, node),
             OpKind::Exec if ok => {
-                let process = self.processes.process_of(op.pid.0, op.tid.0);
-                for closed in self.processes.exec_by(process, op.tid.0) {
+                for closed in self.processes.exec_by(op.pid.0, op.tid.0) {
                     self.close(closed, out);
                 }
             }

@@ -50,6 +50,14 @@ fn mapped(lab: &mut Lab<'_>) -> Res {
             pieces.try_for_each(|at| Ok(lab.fs.pwrite(handle, piece, at).map(drop)?))
         })?;
     }
+    for path in together.iter().take(1) {
+        lab.with_open(path, OpenFlags::READ, |lab, handle| {
+            if lab.fs.platform().dirty_bytes(handle).is_none() {
+                lab.absent("MFWD", "the system does not tell what is dirty of a file");
+            }
+            Ok(())
+        })?;
+    }
     lab.settle_in_time()?;
     lab.steady(&["MMAP", "MUNMAP", "MFR"]);
     let stems = ["MMAP", "MUNMAP", "MFR", "MFW", "MFRB", "MFWB"];
@@ -76,13 +84,6 @@ fn mapped(lab: &mut Lab<'_>) -> Res {
         }
         lab.end().map(|_| ())
     })?;
-    if Probe::of("MFWD")
-        .id(0)
-        .and_then(|id| lab.measurements.estimate(id))
-        .is_none()
-    {
-        lab.absent("MFWD", "the system does not tell what is dirty of a file");
-    }
     let note = "the target maps, touches and unmaps in one call: MMAP is half of what 4 KiB cost \
                 beside the faults, MUNMAP what is left";
     lab.remark("MMAP", note);

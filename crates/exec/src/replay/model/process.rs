@@ -43,8 +43,7 @@ impl Model {
             }
             OpKind::Exec => {
                 if op.result.is_ok() {
-                    let process = self.processes.process_of(op.pid.0, op.tid.0);
-                    let gone = self.processes.exec_by(process, op.tid.0);
+                    let gone = self.processes.exec_by(op.pid.0, op.tid.0);
                     self.let_go(gone, &mut step.closes);
                     self.find(&op, paths, op.path, op.dir, true, Some(NodeKind::Regular))?;
                 }
