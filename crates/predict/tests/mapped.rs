@@ -31,7 +31,12 @@ fn touch(s: &mut Script, page: u64, write: bool) {
 
 /// How often each operation from one on was charged a metric, on a system whose faults map so many KiB, reading and writing.
 fn charged(s: &Script, from: usize, (read, store): (f64, f64), stem: &str) -> Vec<f64> {
-    let system = everything_but(&[("MFRK", read), ("MFWK", store), ("MFWD", store)]);
+    let system = everything_but(&[
+        ("MFRK", read),
+        ("MFWK", store),
+        ("MFWD", store),
+        ("RAW", 128.0),
+    ]);
     let mut predictor = Predictor::new(Options::default(), vec![system]);
     let mut notes = Notes::default();
     for op in &s.ops {
@@ -141,4 +146,27 @@ fn touches_that_go_anywhere_are_more_than_the_pieces_that_they_met() {
         touch(&mut s, piece * 256 + 17 * piece, true);
     }
     assert_eq!(charged(&s, from, ALONE, "MFW"), [1.0, 1.0, 2.0, 4.0]);
+}
+
+#[test]
+fn pages_without_space_come_as_zeros_and_are_given_some_one_by_one() {
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 8192);
+    s.fd(OpKind::Ftruncate, 3).length = Some(MIB);
+    let from = s.ops.len();
+    for page in [0, 2, 3, 2, 200] {
+        touch(&mut s, page, true);
+    }
+    // A read finds what came beside the last, and what nobody asked for.
+    for page in [201, 100] {
+        touch(&mut s, page, false);
+    }
+    for system in [LONG, ALONE] {
+        let all = |stem| charged(&s, from, system, stem);
+        let brings: Vec<u8> = all("MFRH").iter().map(|&n| u8::from(n > 0.0)).collect();
+        assert_eq!(brings, [0, 1, 0, 0, 1, 0, 1]);
+        assert_eq!(all("MFWH"), [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]);
+        assert_eq!(all("MFR")[5], 1.0);
+    }
 }

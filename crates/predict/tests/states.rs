@@ -967,7 +967,7 @@ fn reserved_space_is_not_read_from_the_device() {
         s.data(kind, 3, 65536, 4096).flags = u32::from(kind == OpKind::Fault);
         families(&s).pop().unwrap()
     };
-    assert_eq!(charged(true, OpKind::Fault), "MFW");
+    assert_eq!(charged(true, OpKind::Fault), "MFRH");
     assert_eq!(charged(true, OpKind::Read), "RHO");
     for kind in [OpKind::Fault, OpKind::Read] {
         let read = charged(false, kind);
@@ -1471,6 +1471,8 @@ fn scattered_blocks_past_what_there_is_room_for_are_all_written() {
     assert_eq!(waits(&known, &apart), expected);
     // One behind the other they are one piece.
     assert_eq!(waits(&known, &[10, 11, 12, 13, 14]), [false; 5]);
+    // In any order: what lies between two pieces makes one of them.
+    assert_eq!(waits(&known, &[10, 12, 11, 14, 13, 15]), [false; 6]);
     assert_eq!(waits(&known[..2], &apart), [false; 7]);
 }
 

@@ -286,6 +286,11 @@ const ROWS: &[(&str, Expected)] = &[
     ("MUNMAP", |s| Some(s.call(|c| c.unmap_ns))),
     ("MFR", |s| Some(s.call(|c| c.fault_read_ns))),
     ("MFW", |s| Some(s.call(|c| c.fault_write_ns))),
+    // Of a file's one page and of another's 16, one each is not in memory.
+    ("MFWH", |s| {
+        let each = s.call(|c| c.fault_write_ns) + s.data(|d| d.allocate_page_ns);
+        Some(each + s.brought() * 2.0 / 17.0)
+    }),
     ("MFRB", |s| Some(s.call(|c| c.fault_read_ns))),
     ("MFWB", |s| Some(s.call(|c| c.fault_write_ns))),
     ("MFRK", |_| Some(4.0)),
@@ -417,6 +422,7 @@ const NOT_DETERMINED: &[(&str, &str)] = &[
     ("OBJR", "the truth knows no processor's caches"),
     ("OBJN", "the truth knows no processor's caches"),
     ("OBJU", "the truth knows no processor's caches"),
+    ("MFRH", "the truth counts no major faults"),
     ("DUP", "no call of a target"),
     ("LOCK", "no call of a target"),
     ("ADVISE", "no call of a target"),

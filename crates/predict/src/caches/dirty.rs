@@ -39,7 +39,7 @@ pub(super) struct Dirty {
     /// Changes of names for which room is yet to be made, and since when it is.
     changes: f64,
     changed_ns: u64,
-    /// Dirty blocks that lie apart from each other, by file, and all of them.
+    /// Runs of dirty blocks that lie apart from each other, by file, and all of them.
     apart: HashMap<Ino, u64>,
     all_apart: u64,
     /// Files with dirty data, where their number matters, when the last became dirty, and how long it lately was from
@@ -76,17 +76,16 @@ impl Dirty {
         self.kib = (self.kib - kib).max(0.0);
     }
 
-    /// So many of a file's pages are, of which others are left.
-    pub fn less_of(&mut self, ino: Ino, pages: u64, left: u64) {
+    /// So many of a file's pages are, of which others are left in so many `runs`.
+    pub fn less_of(&mut self, ino: Ino, pages: u64, runs: u64) {
         self.less(pages as f64 * PAGE_KIB);
-        if left == 0 {
+        if runs == 0 {
             self.files.remove(&ino);
         }
         if let Some(apart) = self.apart.get_mut(&ino) {
-            let fewer = pages.max(apart.saturating_sub(left)).min(*apart);
-            *apart -= fewer;
-            self.all_apart -= fewer;
-            if *apart == 0 {
+            self.all_apart = self.all_apart - *apart + runs;
+            *apart = runs;
+            if runs == 0 {
                 self.apart.remove(&ino);
             }
         }
@@ -116,10 +115,11 @@ impl Dirty {
         (2.0 * each / (each + self.apart_ns)).min(1.0)
     }
 
-    /// A block of a file becomes dirty apart from others; whether more than `most` are.
-    fn scatters(&mut self, ino: Ino, most: u64) -> bool {
-        *self.apart.entry(ino).or_default() += 1;
-        self.all_apart += 1;
+    /// Blocks of a file become dirty that do not go on behind its last, all in so many `runs`; whether all files' are
+    /// more than `most`.
+    fn scatters(&mut self, ino: Ino, runs: u64, most: u64) -> bool {
+        let before = self.apart.insert(ino, runs).unwrap_or(0);
+        self.all_apart = self.all_apart - before + runs;
         self.all_apart > most
     }
 
@@ -196,7 +196,7 @@ impl View {
         let Some(most) = room.filter(|_| !goes_on && self.pages.dirty() > dirty) else {
             return;
         };
-        if !self.dirty.scatters(ino, most) {
+        if !self.dirty.scatters(ino, self.pages.dirty_runs(ino.0), most) {
             return;
         }
         charges.push(Charge::many(Stem::Btw, Gap::NONE, most as f64));
@@ -207,7 +207,7 @@ impl View {
 
     /// So many of a file's dirty pages are none any more.
     pub(super) fn written(&mut self, ino: Ino, pages: u64) {
-        let left = self.pages.dirty_pages(ino.0);
+        let left = self.pages.dirty_runs(ino.0);
         self.dirty.less_of(ino, pages, left);
     }
 
@@ -301,20 +301,20 @@ mod tests {
     #[test]
     fn more_scattered_blocks_than_fit_are_written() {
         let mut dirty = Dirty::default();
-        assert_eq!(
-            [0; 4].map(|_| dirty.scatters(Ino(1), 3)),
-            [false, false, false, true]
-        );
+        let runs = [1, 2, 3, 2, 3, 4];
+        let waits = runs.map(|runs| dirty.scatters(Ino(1), runs, 3));
+        assert_eq!(waits, [false, false, false, false, false, true]);
         // Two pages of that file are made stable, and many of another.
         dirty.less_of(Ino(1), 2, 2);
         dirty.less_of(Ino(2), 200, 0);
-        assert_eq!([0; 2].map(|_| dirty.scatters(Ino(2), 3)), [false, true]);
+        assert_eq!(
+            [1, 2].map(|runs| dirty.scatters(Ino(2), runs, 3)),
+            [false, true]
+        );
         dirty.settled();
-        assert!(!dirty.scatters(Ino(1), 3));
-        // As many as are dirty at all, whatever was written twice.
-        assert!([0; 3].map(|_| dirty.scatters(Ino(1), 3)).ends_with(&[true]));
+        assert!(!dirty.scatters(Ino(1), 1, 3));
         dirty.less_of(Ino(1), 1, 0);
-        assert!(!dirty.scatters(Ino(1), 3));
+        assert!(!dirty.scatters(Ino(2), 3, 3));
     }
 
     #[test]

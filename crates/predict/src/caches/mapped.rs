@@ -136,7 +136,7 @@ impl View {
         };
         let first = offset / PAGE_BYTES;
         let last = offset.saturating_add(length.clamp(1, 1 << 21) - 1) / PAGE_BYTES;
-        let mut brought = 0u64;
+        let (mut brought, mut holes) = (0u64, 0u64);
         let mut absent = false;
         let touch = self.touch(step, ino, first, write);
         for page in first..=last {
@@ -148,6 +148,8 @@ impl View {
                 self.pages.read(ino.0, page, false)
             };
             absent |= before == PageState::Absent;
+            let dirty = matches!(before, PageState::Dirty(_));
+            holes += u64::from(!held && !dirty && (write || before == PageState::Absent));
             brought += u64::from(before == PageState::Absent && held);
         }
         if absent {
@@ -156,7 +158,10 @@ impl View {
         if brought > 0 {
             self.brings(step, ino, first, brought, charges);
         }
-        let pages = if write {
+        let pages = if holes > 0 {
+            self.fills(step, ino, (first, holes), absent && brought == 0, charges);
+            holes
+        } else if write {
             let pages = self.stores(step, ino, first, &touch, charges);
             self.make_room(step, charges);
             pages
@@ -166,6 +171,31 @@ impl View {
             AROUND_PAGES
         };
         self.mapped.entry(ino.0).or_default().pages += pages;
+    }
+
+    /// Faults on so many pages from one on that have no space: each is given some by itself, on any system. What is not in
+    /// memory comes as zeros, with what is around it.
+    fn fills(
+        &mut self,
+        step: &Passing<'_>,
+        ino: Ino,
+        (first, holes): (u64, u64),
+        brings: bool,
+        charges: &mut Vec<Charge>,
+    ) {
+        if brings {
+            let half = self.sizes.read_ahead / 2;
+            let end = first.saturating_add(half).min(pages_of(step, ino));
+            let around = first.saturating_sub(half)..end;
+            let came = around.filter(|&page| self.pages.prefetch(ino.0, page));
+            let kib = (came.count() + 1) as f64 * PAGE_KIB;
+            charges.push(Charge::sized(Stem::MfRH, step.gap, kib));
+        }
+        let found = holes - u64::from(brings);
+        if found > 0 {
+            charges.push(Charge::many(Stem::MfWH, step.gap, found as f64));
+        }
+        self.make_room(step, charges);
     }
 
     /// What a fault brings beside its page.

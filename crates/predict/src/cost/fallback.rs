@@ -175,6 +175,8 @@ fn data(stem: Stem) -> Chain {
         Munmap => &[&[Same(Mmap)]],
         MfR => &[&[Same(RdO)]],
         MfW => &[&[Same(MfR)], &[Same(WrO)]],
+        MfWH => &[&[Same(MfW)]],
+        MfRH => &[&[Same(MfWH)]],
         MfRB => &[&[Same(MfR)]],
         MfWB => &[&[Same(MfW)]],
         Tr => &[&[Same(RmF)], &[Same(TrP)]],

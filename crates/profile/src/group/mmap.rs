@@ -11,7 +11,7 @@ use crate::registry::Procedure;
 pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
     name: "mapped files",
     stems: &[
-        "MMAP", "MUNMAP", "MFR", "MFW", "MFRB", "MFRK", "MFWB", "MFWK", "MFWD",
+        "MMAP", "MUNMAP", "MFR", "MFW", "MFWH", "MFRH", "MFRB", "MFRK", "MFWB", "MFWK", "MFWD",
     ],
     share: (15, 25),
     run: mapped,
@@ -21,6 +21,9 @@ pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
 const SIZES: [u64; 3] = [PAGE, PAGE, LONG];
 const PAGE: u64 = 4096;
 const LONG: u64 = 1 << 20;
+
+/// Sizes of new files without any space, in bytes: of each all comes by one fault.
+const HOLES: [u64; 2] = [PAGE, 64 << 10];
 
 /// Files of which each page was written by itself, and some that were written in one go.
 const FILES: [(&str, usize); 2] = [("f", 24), ("b", 4)];
@@ -60,7 +63,13 @@ fn mapped(lab: &mut Lab<'_>) -> Res {
     }
     lab.settle_in_time()?;
     lab.steady(&["MMAP", "MUNMAP", "MFR"]);
-    let stems = ["MMAP", "MUNMAP", "MFR", "MFW", "MFRB", "MFWB"];
+    if lab.fs.virtual_time().is_some() {
+        lab.absent(
+            "MFRH",
+            "a target that computes its times does not count major faults",
+        );
+    }
+    let stems = ["MMAP", "MUNMAP", "MFR", "MFW", "MFWH", "MFRB", "MFWB"];
     let rounds = (lab.scale(8, 16), lab.scale(30, 100));
     lab.rounds(&stems, rounds, |lab, round| {
         let gap = [0, 0, 1, 0, 2, 3, 4].get(round % 7).copied().unwrap_or(0);
@@ -72,6 +81,10 @@ fn mapped(lab: &mut Lab<'_>) -> Res {
             lab.with_open(path, OpenFlags::READ_WRITE, |lab, handle| {
                 one(lab, handle, gap, size, write)
             })?;
+        }
+        if write {
+            let sizes = HOLES.iter().cycle().take(HOLES.len() * 4);
+            sizes.copied().try_for_each(|size| hole(lab, &dir, size))?;
         }
         for (number, path) in together.iter().enumerate() {
             lab.with_open(path, OpenFlags::READ_WRITE, |lab, handle| {
@@ -134,19 +147,43 @@ fn touch(lab: &Lab<'_>, handle: Handle, size: u64, write: bool, clock_ns: f64) -
     let each = |(page, &ns): (usize, &u64)| (page, (ns as f64 - clock_ns).max(1.0));
     let mut faults: Vec<_> = touches.iter().enumerate().map(each).collect();
     faults.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let count = (used.minor_faults + used.major_faults) as usize;
+    let major = used.major_faults as usize;
+    let count = used.minor_faults as usize + major;
     faults.truncate(if computed { pages } else { count });
     Ok(Touches {
         faults,
+        major: if computed { 0 } else { major },
         spent_ns,
         total_ns,
     })
+}
+
+/// What stores take in a new file of so many bytes where nothing was written before.
+fn hole(lab: &mut Lab<'_>, dir: &str, size: u64) -> Res {
+    let path = format!("{dir}/h").into_bytes();
+    let ((), clock_ns) = lab.timed(|| Ok(()))?;
+    lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+        lab.fs.ftruncate(handle, size)?;
+        let touches = touch(lab, handle, size, true, clock_ns)?;
+        for (number, &(_, ns)) in touches.faults.iter().enumerate() {
+            // What brings pages takes longer than what finds them.
+            let probe = match number < touches.major {
+                true => Probe::at("MFRH", (size >> 10) as u32),
+                false => Probe::of("MFWH"),
+            };
+            lab.add(probe, 0, ns);
+        }
+        Ok(())
+    })?;
+    Ok(lab.fs.unlink(&path)?)
 }
 
 /// What one mapping was.
 struct Touches {
     /// The page and the time of each touch that faulted, the longest first, without what the clock takes.
     faults: Vec<(usize, f64)>,
+    /// How many of them brought what was not in memory.
+    major: usize,
     /// All touches together.
     spent_ns: f64,
     /// With mapping and unmapping.
