@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::cost::{Plan, Stem};
+use crate::cost::{Plan, Stem, cut_short};
 use crate::result::{Incomplete, MissingCost};
 use crate::run::{Predictor, Target};
 
@@ -96,6 +96,13 @@ impl Predictor {
         let mut warnings = target.substitutes();
         let broken_off = target.vector.broken_off.iter();
         warnings.extend(broken_off.map(|why| format!("the profile is not whole: {why}")));
+        if target.ledger.uses(Stem::Rx) > 0
+            && let Some((farthest, anywhere)) = cut_short(&target.vector)
+        {
+            warnings.push(format!(
+                "RX was measured up to {farthest} KiB only; {anywhere} stands in for what is farther off"
+            ));
+        }
         for (name, what) in [("BC", "page"), ("DNLC", "name"), ("MDC", "attribute")] {
             if target.vector.named(name).is_none() {
                 warnings.push(format!(

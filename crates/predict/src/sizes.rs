@@ -6,7 +6,7 @@ use fsage_core::metric::{self, FamilyId, MetricId};
 use crate::caches::lookup::INODES_TOGETHER;
 use crate::caches::sync::SCATTERED;
 use crate::caches::{FaultPages, PAGE_KIB, Sizes, Throttle};
-use crate::cost::SystemVector;
+use crate::cost::{SystemVector, far_kib};
 use crate::drive::{self, Figures};
 use crate::pattern::NEAR_BYTES;
 
@@ -175,13 +175,7 @@ pub(crate) fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
         deviceless: vector.machine.deviceless,
         drive: Figures::of(vector),
         arm_alone: drive::arm_alone(vector),
-        far_kib: metric::family("RX")
-            .into_iter()
-            .flat_map(FamilyId::metrics)
-            .filter(|&id| vector.get(id).is_some())
-            .filter_map(MetricId::point)
-            .max()
-            .map_or(0, u64::from),
+        far_kib: far_kib(vector),
         near_kib: size("RXB"),
         inline: vector
             .named("RF1")

@@ -84,7 +84,7 @@ fn charge_states(
     (new_file, first): (bool, bool),
     charges: &mut Vec<Charge>,
 ) {
-    let mut add = |stem, kib, times| {
+    let mut push = |(stem, kib), gap, times| {
         charges.push(Charge {
             times,
             ..Charge::sized(stem, gap, kib)
@@ -106,31 +106,34 @@ fn charge_states(
         Stem::Wf | Stem::Wn | Stem::Wh | Stem::Wu | Stem::Wk
             if old_end.is_some() || new > 1 && kib < whole =>
         {
-            add(stem, whole, 1.0);
-            add(Stem::Wd, whole, -1.0);
-            add(Stem::Wd, kib, 1.0);
+            push((stem, whole), gap, 1.0);
+            instead(&mut push, (Stem::Wd, whole), (Stem::Wd, kib));
             whole
         }
         // Its larger ones go on in new pages.
         Stem::Wa if pages == 1 && kib > 1.0 => {
-            add(stem, 1.0, 1.0);
-            add(Stem::Wd, 1.0, -1.0);
-            add(Stem::Wd, kib, 1.0);
+            push((stem, 1.0), gap, 1.0);
+            instead(&mut push, (Stem::Wd, 1.0), (Stem::Wd, kib));
             1.0
         }
         _ => {
-            add(stem, kib, 1.0);
+            push((stem, kib), gap, 1.0);
             kib
         }
     };
     if !first && matches!(stem, Stem::Wk | Stem::Wa) {
-        add(Stem::Wo, begins, -1.0);
-        add(Stem::Wd, begins, 1.0);
+        instead(&mut push, (Stem::Wo, begins), (Stem::Wd, begins));
     }
     if let Some(&(state, _)) = old_end {
-        add(state, 1.0, 1.0);
-        add(Stem::Wd, 1.0, -1.0);
+        push((state, 1.0), gap, 1.0);
+        push((Stem::Wd, 1.0), gap, -1.0);
     }
+}
+
+/// One in place of another: what they differ by is the same after any pause, and a pause may have been measured of one only.
+fn instead(push: &mut impl FnMut((Stem, f64), Gap, f64), other: (Stem, f64), one: (Stem, f64)) {
+    push(other, Gap::NONE, -1.0);
+    push(one, Gap::NONE, 1.0);
 }
 
 impl View {

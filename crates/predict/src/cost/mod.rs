@@ -15,6 +15,6 @@ pub mod vector;
 
 pub use gap::{Gap, GapTable};
 pub use ledger::Ledger;
-pub use plan::{Charge, Plan};
+pub use plan::{Charge, Plan, cut_short, far_kib};
 pub use stem::Stem;
 pub use vector::{Estimate, FileSystemName, Machine, Slot, Slots, SystemVector, slowness};

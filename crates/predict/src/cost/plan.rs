@@ -1,10 +1,10 @@
 //! From what an operation needs to weights of measured metrics.
 
-use fsage_core::metric::{GAPS_US, MetricId, Unit};
+use fsage_core::metric::{FamilyId, GAPS_US, MetricId, Unit};
 
 use super::fallback::{Term, substitutes, without_device};
 use super::gap::Gap;
-use super::stem::Stem;
+use super::stem::{Stem, waits_for_device};
 use super::vector::{Slot, SystemVector};
 
 /// One thing that an operation asks of the system: so many times this family, of that size.
@@ -286,6 +286,35 @@ fn stand_in(stem: Stem, deviceless: bool, holds: &dyn Fn(Stem) -> bool) -> Optio
         .find(|terms| terms.iter().all(|t| holds(t.stem())))
 }
 
+/// From how far on a read counts as one anywhere, in KiB.
+const FAR_KIB: u64 = 16_384;
+/// The size of the read anywhere that stands in for one that far off.
+const ANYWHERE_KIB: u32 = 4;
+
+/// The largest distance in KiB that was measured (RX), 0 where none was.
+fn farthest_kib(vector: &SystemVector) -> u64 {
+    let distances = Stem::Rx.family().into_iter().flat_map(FamilyId::metrics);
+    let measured = distances.filter(|&id| vector.get(id).is_some());
+    measured
+        .filter_map(MetricId::point)
+        .max()
+        .map_or(0, u64::from)
+}
+
+/// A series of distances that ended early (RX) says nothing of what is farther: how far it goes, in KiB, and the metric of a
+/// read anywhere, which does.
+pub fn cut_short(vector: &SystemVector) -> Option<(u64, MetricId)> {
+    let farthest = farthest_kib(vector);
+    let anywhere = Stem::RRd.family()?.at(ANYWHERE_KIB)?;
+    let known = vector.get(anywhere).is_some_and(|rate| rate.value > 0.0);
+    ((1..FAR_KIB).contains(&farthest) && known).then_some((farthest, anywhere))
+}
+
+/// How far the distances go of which the cost is known, in KiB.
+pub fn far_kib(vector: &SystemVector) -> u64 {
+    cut_short(vector).map_or_else(|| farthest_kib(vector), |_| FAR_KIB)
+}
+
 fn measured(vector: &SystemVector, stem: Stem) -> Option<Rule> {
     let family = stem.family()?;
     let row = family.row();
@@ -309,6 +338,15 @@ fn measured(vector: &SystemVector, stem: Stem) -> Option<Rule> {
     }
     if points.is_empty() {
         return None;
+    }
+    if stem == Stem::Rx
+        && let Some(gaps) = cut_short(vector).and_then(|(_, anywhere)| gaps_of(vector, anywhere))
+    {
+        points.push(Point {
+            size: FAR_KIB as f64,
+            weight: f64::from(ANYWHERE_KIB),
+            gaps,
+        });
     }
     if stem == Stem::Rc
         && points.first().is_some_and(|p| p.size > 0.0)
@@ -335,12 +373,18 @@ fn measured(vector: &SystemVector, stem: Stem) -> Option<Rule> {
     })
 }
 
-/// The metric at each gap; where one was not measured, the nearest that was.
+/// A call that waits for no device and is said to take less than this share after a pause is one whose measurement was disturbed.
+const LEAST_AFTER_PAUSE: f64 = 0.5;
+
+/// The metric at each gap; where one was not measured, or cannot be right, the nearest that can.
 fn gaps_of(vector: &SystemVector, base: MetricId) -> Option<Gaps> {
+    let alone = vector.get(base.with_gap(0)?).map(|e| e.value);
+    let alone = alone.filter(|_| !waits_for_device(base.family()));
     let at = |gap: usize| {
         let id = base.with_gap(gap as u8)?;
-        vector.get(id)?;
-        vector.slots().slot(id)
+        let after = vector.get(id)?.value;
+        let credible = alone.is_none_or(|alone| after >= alone * LEAST_AFTER_PAUSE);
+        vector.slots().slot(id).filter(|_| credible)
     };
     let measured: Vec<Option<Slot>> = (0..GAPS_US.len()).map(at).collect();
     let nearest = |gap: usize| {
@@ -360,4 +404,57 @@ fn gaps_of(vector: &SystemVector, base: MetricId) -> Option<Gaps> {
         *place = nearest(gap)?;
     }
     Some(gaps)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+#[allow(clippy::float_cmp, reason = "exact by construction")]
+mod tests {
+    use super::*;
+
+    /// What a charge costs on a system with these metrics.
+    fn cost(metrics: &[(&str, f64)], charge: Charge) -> f64 {
+        let all = metrics.iter().map(|&(name, value)| {
+            let id = MetricId::parse(name).unwrap();
+            (id, value, value, value)
+        });
+        let vector = SystemVector::new("s", all);
+        let mut slots = Vec::new();
+        Plan::new(&vector).charge(&charge, &mut slots);
+        let each = |&(slot, times): &(Slot, f64)| times * vector.unit_cost_ns(slot);
+        slots.iter().map(each).sum()
+    }
+
+    #[test]
+    fn what_is_farther_than_was_measured_is_anywhere() {
+        let far = |size| Charge::sized(Stem::Rx, Gap::NONE, size);
+        let known = [("RX64", 100.0), ("RRD4", 4e9 / 10_000.0)];
+        assert_eq!(cost(&known, far(64.0)), 100.0);
+        assert_eq!(cost(&known, far(FAR_KIB as f64)), 10_000.0);
+        let whole = [("RX64", 100.0), ("RX16384", 200.0), ("RRD4", 1.0)];
+        assert_eq!(cost(&whole, far(FAR_KIB as f64)), 200.0);
+        let vector = |known: &[(&str, f64)]| {
+            let all = known
+                .iter()
+                .map(|&(n, v)| (MetricId::parse(n).unwrap(), v, v, v));
+            SystemVector::new("s", all)
+        };
+        assert_eq!(far_kib(&vector(&known)), FAR_KIB);
+        assert_eq!(far_kib(&vector(&known[..1])), 64);
+        assert_eq!(far_kib(&vector(&whole)), 16_384);
+        assert!(cut_short(&vector(&whole)).is_none());
+    }
+
+    #[test]
+    fn a_pause_that_is_said_to_make_a_call_cheap_was_not_measured_right() {
+        let rested = Charge::once(Stem::Stat, Gap::LONGEST);
+        let (quick, slow) = (
+            [("STAT", 10.0), ("STAT_G2000", 1.0)],
+            [("STAT", 10.0), ("STAT_G2000", 8.0)],
+        );
+        assert_eq!([cost(&quick, rested), cost(&slow, rested)], [10.0, 8.0]);
+        // A disk may have come round meanwhile.
+        let synced = Charge::once(Stem::FsyC, Gap::LONGEST);
+        assert_eq!(cost(&[("FSYC", 10.0), ("FSYC_G2000", 1.0)], synced), 1.0);
+    }
 }
