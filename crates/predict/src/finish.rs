@@ -310,10 +310,12 @@ impl Predictor {
                 "have no latency; the pauses between calls are too long by it",
             ),
         ];
-        counted
+        let counted = counted
             .into_iter()
             .filter(|&(count, _)| count > 0)
-            .map(|(count, what)| format!("{count} of {} operations {what}", traced.operations))
+            .map(|(count, what)| format!("{count} of {} operations {what}", traced.operations));
+        counted
+            .chain(self.beside.warning(traced.latency_ns))
             .collect()
     }
 }

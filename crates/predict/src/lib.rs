@@ -18,6 +18,7 @@
 //! out.
 
 mod arm;
+mod beside;
 pub mod caches;
 pub mod certainty;
 mod context;

@@ -4,6 +4,7 @@ use fsage_cache::{Policy, Start, WriteBack};
 use fsage_core::metric::MetricId;
 use fsage_core::{Op, OpKind, OpSource, PathTable, SinkError, SourceError};
 
+use crate::beside::Beside;
 use crate::caches::View;
 use crate::context::{Common, Context, Seen};
 use crate::cost::ledger::Latency;
@@ -12,7 +13,7 @@ use crate::elapsed::follow::{Event, Follow};
 use crate::elapsed::order::Order;
 use crate::elapsed::{Replay, Wanted};
 use crate::namespace::tree::{DentryId, Ino};
-use crate::namespace::{Namespace, Resolved, Scope};
+use crate::namespace::{Action, Namespace, Resolved, Scope};
 use crate::pattern::Relation;
 use crate::shares::Part;
 use crate::sizes::sizes;
@@ -131,6 +132,7 @@ pub struct Predictor {
     /// What each of the changes did on each of the systems.
     pub(crate) applied: Vec<Vec<Applied>>,
     pub(crate) traced: Traced,
+    pub(crate) beside: Beside,
     threads: Threads,
     follow: Follow,
     order: Order,
@@ -166,6 +168,7 @@ impl Predictor {
             changes: Vec::new(),
             applied: Vec::new(),
             traced: Traced::default(),
+            beside: Beside::default(),
             threads: Threads::default(),
             follow: Follow::on(options.traced_cpus).beside(options.tracer_ns),
             order: Order::default(),
@@ -409,6 +412,7 @@ impl Predictor {
             // Faults that find their page are in the pauses, and cost nothing beside them.
             None => traced.without_latency += u64::from(op.kind != OpKind::Fault),
         }
+        let created = matches!(self.resolved.action, Action::Open { created: true, .. });
         match op.kind {
             OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut => {
                 traced.bytes_written = traced.bytes_written.saturating_add(op.bytes_moved());
@@ -419,15 +423,16 @@ impl Predictor {
             | OpKind::Rmdir
             | OpKind::Link
             | OpKind::Symlink
-            | OpKind::Mknod => traced.metadata_ops += 1,
-            OpKind::Open => {
-                let created = matches!(
-                    self.resolved.action,
-                    crate::namespace::Action::Open { created: true, .. }
-                );
-                traced.metadata_ops += u64::from(created);
-            }
+            | OpKind::Mknod => self.names_change(op),
+            OpKind::Open if created => self.names_change(op),
             _ => {}
+        }
+    }
+
+    fn names_change(&mut self, op: &Op) {
+        self.traced.metadata_ops += 1;
+        if let Some(walk) = self.resolved.walks[0] {
+            self.beside.push(op, walk.dir.0);
         }
     }
 

@@ -232,7 +232,11 @@ fn sync(stem: Stem) -> Chain {
         Sync => &[&[Sized(Fsy, 1024.0)]],
         Dwo => &[&[Same(FdsO)], &[Same(Fds)]],
         // Other files are written with the first: 16 KiB of the 1 MiB that SFR writes and waits for.
-        SynF => &[&[Times(Sfr, 1.0 / 64.0)], &[Times(FdsR, 1.0 / 16.0)]],
+        SynF => &[
+            &[Same(FsyNR)],
+            &[Times(Sfr, 1.0 / 64.0)],
+            &[Times(FdsR, 1.0 / 16.0)],
+        ],
         // Metadata alone: about a third of a file's.
         SynD | SynO => &[&[Times(SynF, 0.3)]],
         Sfr => &[&[Sized(Fds, 1024.0)], &[Sized(Fsy, 1024.0)]],
