@@ -407,7 +407,12 @@ fn more(result: &Prediction, brief: Brief, page: &mut Page) {
         return;
     }
     let warnings: usize = result.targets.iter().map(|t| t.warnings.len()).sum();
-    let warnings = warnings + result.warnings.len();
+    let unsaid = if brief <= Brief::Not {
+        0
+    } else {
+        result.warnings.len()
+    };
+    let warnings = warnings + unsaid;
     let to_know = (warnings > 0).then(|| format!("{} to know", plural(warnings, "thing")));
     let mut said = Vec::new();
     if brief > Brief::Not {
@@ -506,7 +511,9 @@ fn cautions(result: &Prediction) -> Vec<String> {
         let share = t.uncertainty.unplaced_share;
         (share > UNPLACED_SAID).then(|| format!("{:.0} % on {}", share * 100.0, t.name))
     });
-    let mut cautions = Vec::new();
+    // What the trace itself leaves open, on any system.
+    let open = result.warnings.iter();
+    let mut cautions: Vec<String> = open.map(|text| format!("Caution: {text}.")).collect();
     if !marked.is_empty() {
         cautions.push(format!(
             "Caution: of the metrics that carry the total, {marked} were disturbed when they were measured, \
