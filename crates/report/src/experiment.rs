@@ -404,6 +404,8 @@ mod tests {
             n: 10,
             mean,
             half_width: Some(mean / 50.0),
+            half_width_student: None,
+            interval: None,
             lower: Some(mean * 0.98),
             upper: Some(mean * 1.02),
             median: mean,
