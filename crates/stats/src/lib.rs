@@ -42,6 +42,7 @@ pub use describe::{Summary, mean, median, quantile, stddev, summary};
 pub use drift::{Drift, drift};
 pub use error::{RelativeErrors, relative_errors};
 pub use family::{SIGNIFICANCE, holm};
+pub use histogram::median_of_ranks;
 pub use interval::{
     Interval, IntervalKind, mean_interval, median_interval, positive_mean_interval,
     positive_mean_interval_kind, usable,
