@@ -1026,6 +1026,28 @@ fn what_no_target_can_do_is_not_called_verified() {
     }
 }
 
+#[test]
+fn a_trace_of_more_open_files_than_are_allowed_says_so() {
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    std::fs::create_dir(dir.join("out")).unwrap();
+    let mut made = Made::new();
+    for n in 0..100 {
+        made.create(format!("/w/{n}").as_bytes(), 3 + n);
+    }
+    made.save(&dir.join("t.fst"), true);
+    let mut limited = std::process::Command::new("sh");
+    let script = r#"ulimit -n 60; exec "$0" "$@""#;
+    let fsage = env!("CARGO_BIN_EXE_fsage");
+    limited.args(["-c", script, fsage, "replay", "t.fst", "out"]);
+    let said = run_command(limited.current_dir(dir)).exits(3).text();
+    let said = said.replace("\n  ", " ");
+    assert!(
+        said.contains("operations failed with EMFILE") && said.contains("ulimit -Hn"),
+        "{said}"
+    );
+}
+
 /// A descriptor that came over a socket, by `pidfd_getfd` or the like: the trace tells which file it is.
 #[test]
 fn a_descriptor_from_nowhere_is_of_the_file_that_it_is_said_to_be_of() {
