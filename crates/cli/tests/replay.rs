@@ -969,6 +969,7 @@ fn a_renamed_directory_is_followed_without_being_told() {
 /// Special files, what a rename leaves behind, and ranges cut out of files: no target has a call for them.
 #[test]
 fn what_no_target_can_do_is_not_called_verified() {
+    type Case<'a> = (&'static str, &'a dyn Fn(&mut Made));
     const KEEP_SIZE: u32 = 1;
     const COLLAPSE_RANGE: u32 = 8;
     const FIFO: u32 = 0o010_600;
@@ -982,11 +983,11 @@ fn what_no_target_can_do_is_not_called_verified() {
         (op.fd, op.flags) = (Some(fsage_core::Fd(3)), flags);
         (op.offset, op.length) = (Some(0), Some(4096));
     };
-    let cases: [(&str, &dyn Fn(&mut Made)); 4] = [
+    let cases: [Case<'_>; 4] = [
         ("", &|made| fallocate(made, KEEP_SIZE)),
         ("fallocate", &|made| fallocate(made, COLLAPSE_RANGE)),
         ("mknod", &|made| {
-            made.op(OpKind::Mknod, b"/w/p", 0).flags = FIFO
+            made.op(OpKind::Mknod, b"/w/p", 0).flags = FIFO;
         }),
         ("rename", &|made| {
             let to = made.paths.intern(b"/w/g");
