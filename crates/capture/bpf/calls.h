@@ -7,7 +7,7 @@
 
 enum call_extra {
 	EXTRA_NONE = 0,
-	EXTRA_HOW,     /* struct open_how at argument 2 */
+	EXTRA_HOW,     /* struct open_how at argument 2: flags, resolve */
 	EXTRA_IOVEC,   /* struct iovec[argument 2] at argument 1: total length, count */
 	EXTRA_IN_OUT,  /* loff_t pointers at arguments 1 and 3 */
 	EXTRA_IN,      /* loff_t pointer at argument 2 */
@@ -150,6 +150,7 @@ const volatile struct call calls[CALLS] = {
 	[327] = FD(6, .io = IO_READ_AT, .extra = EXTRA_IOVEC),       /* preadv2 */
 	[328] = FD(6, .io = IO_WRITE_AT, .extra = EXTRA_IOVEC),      /* pwritev2 */
 	[332] = AT(5, .fd = 0, .statx = 4),                          /* statx */
+	[428] = AT(3, .opens = 1),                                   /* open_tree */
 	[429] = CALL(5),                                             /* move_mount */
 	[436] = CALL(3),                                             /* close_range */
 	[437] = AT(4, .opens = 1, .extra = EXTRA_HOW),               /* openat2 */

@@ -228,7 +228,7 @@ static __always_inline __u64 family_of(__u64 file)
 
 static __always_inline void read_extra(struct wire *w, __u8 extra)
 {
-	__u64 lock[3];
+	__u64 words[3];
 	if (extra == EXTRA_IN_OUT) {
 		w->extra[0] = offset_before(w, w->args[1]);
 		w->extra[1] = offset_before(w, w->args[3]);
@@ -239,16 +239,20 @@ static __always_inline void read_extra(struct wire *w, __u8 extra)
 			w->extra[1] = family_of(file_of(bpf_get_current_task_btf(), w->args[0]));
 	} else if (extra == EXTRA_HOW) {
 		w->extra[0] = w->extra[1] = 0;
-		bpf_probe_read_user(w->extra, sizeof(w->extra), (void *)w->args[2]);
+		/* Flags, mode, how names are resolved. */
+		if (!bpf_probe_read_user(words, sizeof(words), (void *)w->args[2])) {
+			w->extra[0] = words[0];
+			w->extra[1] = words[2];
+		}
 	} else if (extra == EXTRA_XATTR) {
 		w->extra[0] = w->extra[1] = 0;
 		bpf_probe_read_user(w->extra, sizeof(w->extra), (void *)w->args[4]);
 	} else if (extra == EXTRA_FLOCK) {
 		w->extra[0] = w->extra[1] = 0;
 		if (w->args[1] >= 5 && w->args[1] <= 38 &&
-		    !bpf_probe_read_user(lock, sizeof(lock), (void *)w->args[2])) {
-			w->extra[0] = lock[1];
-			w->extra[1] = lock[2];
+		    !bpf_probe_read_user(words, sizeof(words), (void *)w->args[2])) {
+			w->extra[0] = words[1];
+			w->extra[1] = words[2];
 			w->flags |= WIDE;
 		}
 	}

@@ -64,7 +64,7 @@ pub struct RawCall {
     /// Pages added beyond the request; `None` if unknown.
     pub pages_ahead: Option<u32>,
     /// The two words of an argument structure that the call points to, where it has one: `openat2`
-    /// (flags, mode), `readv` family (total length, count), `copy_file_range`/`splice` (offsets in
+    /// (flags, how names are resolved), `readv` family (total length, count), `copy_file_range`/`splice` (offsets in
     /// and out at entry, `u64::MAX` for a null pointer), `sendfile` (the offset likewise; the address
     /// family of the socket, `u64::MAX` where there is none or it is not known), `fcntl` locks (start, length),
     /// `setxattrat` and `getxattrat` (the value's address, its size).

@@ -198,7 +198,7 @@ pub enum Notice<'a> {
 pub struct CaptureSummary {
     /// `ebpf` or `ptrace`.
     pub method: &'static str,
-    /// Why that one.
+    /// Why that one; where another was not possible, with the error.
     pub method_reason: String,
     /// Operations handed to the sink.
     pub operations: u64,
@@ -274,7 +274,7 @@ pub fn capture(
     running.go()?;
     notice(&Notice::Started(&CaptureStart {
         method,
-        method_reason: reason.clone(),
+        method_reason: reason.said,
         start_unix_ns,
         pid,
         unseen: running.backend().unseen(),
@@ -303,7 +303,7 @@ pub fn capture(
     drop(running);
     Ok(CaptureSummary {
         method,
-        method_reason: reason,
+        method_reason: reason.whole,
         operations: assembler.operations(),
         lost: assembler.lost(),
         lost_32_bit: assembler.lost_32_bit(),

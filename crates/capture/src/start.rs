@@ -15,10 +15,46 @@ pub(crate) enum Running {
     Ptrace(Box<Ptrace>),
 }
 
+/// Why a method was taken.
+#[derive(Debug, Clone)]
+pub(crate) struct Reason {
+    /// For who traces.
+    pub said: String,
+    /// With the error that led to it, for what is kept.
+    pub whole: String,
+}
+
+impl From<&str> for Reason {
+    fn from(said: &str) -> Self {
+        Self {
+            said: said.to_owned(),
+            whole: said.to_owned(),
+        }
+    }
+}
+
+impl Reason {
+    /// Why it is not eBPF.
+    fn without_ebpf(why: &CaptureError) -> Self {
+        let whole = format!("eBPF is not possible here: failed to {why}");
+        // Who may do anything is told what the kernel said.
+        let said = if is_root() {
+            whole.clone()
+        } else {
+            "eBPF needs root".to_owned()
+        };
+        Self { said, whole }
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
 /// A capture that is ready; what it watches stands still or is watched already.
 pub(crate) struct Started {
     pub running: Running,
-    pub reason: String,
+    pub reason: Reason,
     /// The processes that were there from the start.
     pub processes: Vec<Pid>,
     pub pid: Pid,
@@ -41,30 +77,23 @@ fn processes_are_seen() -> Result<(), CaptureError> {
 pub(crate) fn start(request: &CaptureRequest) -> Result<Started, CaptureError> {
     processes_are_seen()?;
     match request.method {
-        Method::Ebpf => ebpf(request, "as asked for".to_owned()),
-        Method::Ptrace => ptrace(request, "as asked for".to_owned()),
+        Method::Ebpf => ebpf(request, "as asked for".into()),
+        Method::Ptrace => ptrace(request, "as asked for".into()),
         Method::Auto => match EbpfBackend::new(&request.buffers) {
-            Ok(backend) => watch(
-                request,
-                backend,
-                "this kernel and user may use it".to_owned(),
-            ),
-            Err(why) => {
-                let reason = format!("eBPF is not possible here: failed to {why}");
-                ptrace(request, reason)
-            }
+            Ok(backend) => watch(request, backend, "this kernel and user may use it".into()),
+            Err(why) => ptrace(request, Reason::without_ebpf(&why)),
         },
     }
 }
 
-fn ebpf(request: &CaptureRequest, reason: String) -> Result<Started, CaptureError> {
+fn ebpf(request: &CaptureRequest, reason: Reason) -> Result<Started, CaptureError> {
     watch(request, EbpfBackend::new(&request.buffers)?, reason)
 }
 
 fn watch(
     request: &CaptureRequest,
     mut backend: EbpfBackend,
-    reason: String,
+    reason: Reason,
 ) -> Result<Started, CaptureError> {
     let (waiting, roots) = match &request.what {
         What::Command { argv, cwd, env } => {
@@ -84,7 +113,7 @@ fn watch(
     })
 }
 
-fn ptrace(request: &CaptureRequest, reason: String) -> Result<Started, CaptureError> {
+fn ptrace(request: &CaptureRequest, reason: Reason) -> Result<Started, CaptureError> {
     let backend = match &request.what {
         What::Command { argv, cwd, env } => {
             let (argv, cwd, env) = (argv.clone(), cwd.clone(), env.clone());

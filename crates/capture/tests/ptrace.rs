@@ -192,7 +192,7 @@ fn check_arguments(events: &[RawEvent]) {
     assert_eq!(paths(libc::SYS_fgetxattr), pair("", "user.fsage"));
     assert_eq!(
         one(libc::SYS_openat2).extra,
-        [(libc::O_RDWR | libc::O_CREAT) as u64, 0o640]
+        [(libc::O_RDWR | libc::O_CREAT) as u64, 8]
     );
     assert_eq!(one(libc::SYS_readv).extra, [1024, 2]);
     assert_eq!(one(libc::SYS_pwritev2).extra, [1024, 2]);

@@ -494,7 +494,7 @@ fn runs_are_spread_over_rounds() {
     let elapsed = |run: usize| runs[run]["elapsed_ns"].as_f64().unwrap();
     let apart =
         (f64::midpoint(elapsed(0), elapsed(1)) - f64::midpoint(elapsed(2), elapsed(3))).abs();
-    let half = only["metrics"][0]["half_width"].as_f64().unwrap();
+    let half = only["metrics"][0]["half_width_student"].as_f64().unwrap();
     // Student's t of two values is 12.706 with one degree of freedom, times half of what they are apart.
     assert!(
         (half - 12.706 * apart / 2.0).abs() < 1e-3 * half + 1.0,

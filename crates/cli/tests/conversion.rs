@@ -101,6 +101,45 @@ fn lines_that_an_import_skips_are_reported_with_their_numbers() {
 }
 
 #[test]
+fn an_import_names_only_what_may_be_missing() {
+    let dir = temp();
+    let text = "\
+7  1.000000 brk(NULL) = 0x1000 <0.000001>
+7  1.000100 getpid() = 7 <0.000001>
+7  1.000200 ioctl(1, TCGETS, 0x7ffe) = -1 ENOTTY (Inappropriate ioctl for device) <0.000001>
+7  1.000300 ioctl(3, FITRIM, 0x7ffe) = 0 <0.000001>
+7  1.000400 stat(\"/x\", 0x7ffe) = 0 <0.000010>
+";
+    std::fs::write(dir.path().join("t.strace"), text).unwrap();
+    let line = ["import", "t.strace", "--from", "strace", "-o", "t.fst"];
+    let said = run(dir.path(), line).exits(0).stderr;
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "t.fst: 1 operations; 4 left out",
+            "  left out: calls that are no operations on files: 3",
+            "  left out: ioctl: 1",
+        ]
+    );
+    let quiet = run(dir.path(), line.into_iter().chain(["-q", "--json"])).exits(0);
+    assert_eq!(quiet.stderr, "  left out: ioctl: 1\n");
+    let json = quiet.json();
+    let of = |name: &str| json["left_out"][name].as_u64();
+    let names = [of("brk"), of("getpid"), of("ioctl")];
+    assert_eq!(names, [Some(1), Some(1), Some(2)], "{json}");
+}
+
+#[test]
+fn relative_times_of_strace_are_refused() {
+    let dir = temp();
+    let text = "11234      0.000000 close(3) = 0\n11234      0.000301 close(4) = 0\n";
+    std::fs::write(dir.path().join("t.strace"), text).unwrap();
+    let line = ["import", "t.strace", "--from", "strace", "-o", "t.fst"];
+    run(dir.path(), line).fails(1, &["line 1", "`strace -ttt`", "`strace -r`"]);
+}
+
+#[test]
 fn names_of_any_bytes_survive() {
     let dir = temp();
     let name = OsStr::from_bytes(b"new\nline sp ace \xff\xfe\"quote\\");

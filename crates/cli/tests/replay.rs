@@ -966,6 +966,89 @@ fn a_renamed_directory_is_followed_without_being_told() {
     assert_eq!(result["replayed"], 7, "{result}");
 }
 
+/// Special files, what a rename leaves behind, and ranges cut out of files: no target has a call for them.
+#[test]
+fn what_no_target_can_do_is_not_called_verified() {
+    type Case<'a> = (&'static str, &'a dyn Fn(&mut Made));
+    const KEEP_SIZE: u32 = 1;
+    const COLLAPSE_RANGE: u32 = 8;
+    const FIFO: u32 = 0o010_600;
+    const WHITEOUT: u32 = 4;
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    std::fs::create_dir(dir.join("out")).unwrap();
+    let line = ["replay", "t.fst", "out", "--verify", "--json"];
+    let fallocate = |made: &mut Made, flags: u32| {
+        let op = made.op(OpKind::Fallocate, b"", 0);
+        (op.fd, op.flags) = (Some(fsage_core::Fd(3)), flags);
+        (op.offset, op.length) = (Some(0), Some(4096));
+    };
+    let cases: [Case<'_>; 4] = [
+        ("", &|made| fallocate(made, KEEP_SIZE)),
+        ("fallocate", &|made| fallocate(made, COLLAPSE_RANGE)),
+        ("mknod", &|made| {
+            made.op(OpKind::Mknod, b"/w/p", 0).flags = FIFO;
+        }),
+        ("rename", &|made| {
+            let to = made.paths.intern(b"/w/g");
+            let op = made.op(OpKind::Rename, b"/w/f", 0);
+            (op.path2, op.flags) = (to, WHITEOUT);
+        }),
+    ];
+    for (kind, case) in cases {
+        let mut made = Made::new();
+        made.create(b"/w/f", 3);
+        made.write(3, 0, 8192, 8192);
+        case(&mut made);
+        made.save(&dir.join("t.fst"), true);
+        let ran = run(dir, line).exits(if kind.is_empty() { 0 } else { 3 });
+        let verified = ran.json()["verified"].clone();
+        assert_eq!(verified["wrong"], 0, "{verified}");
+        let not: Vec<_> = verified["not_verified"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .collect();
+        match not[..] {
+            [] => assert_eq!(kind, ""),
+            [(name, count)] => assert_eq!((name.as_str(), count.as_u64()), (kind, Some(1))),
+            _ => panic!("{verified}"),
+        }
+        if !kind.is_empty() {
+            let said = run(dir, ["replay", "t.fst", "out", "--verify"])
+                .exits(3)
+                .text();
+            let said = said.replace("\n  ", " ");
+            assert!(
+                said.contains("not verified: what 1 operation changed"),
+                "{said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_trace_of_more_open_files_than_are_allowed_says_so() {
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    std::fs::create_dir(dir.join("out")).unwrap();
+    let mut made = Made::new();
+    for n in 0..100 {
+        made.create(format!("/w/{n}").as_bytes(), 3 + n);
+    }
+    made.save(&dir.join("t.fst"), true);
+    let mut limited = std::process::Command::new("sh");
+    let script = r#"ulimit -n 60; exec "$0" "$@""#;
+    let fsage = env!("CARGO_BIN_EXE_fsage");
+    limited.args(["-c", script, fsage, "replay", "t.fst", "out"]);
+    let said = run_command(limited.current_dir(dir)).exits(3).text();
+    let said = said.replace("\n  ", " ");
+    assert!(
+        said.contains("operations failed with EMFILE") && said.contains("ulimit -Hn"),
+        "{said}"
+    );
+}
+
 /// A descriptor that came over a socket, by `pidfd_getfd` or the like: the trace tells which file it is.
 #[test]
 fn a_descriptor_from_nowhere_is_of_the_file_that_it_is_said_to_be_of() {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fsage_core::{Errno, KindClass, Op, OpKind, PathTable};
+use fsage_stats::median_of_ranks;
 use hdrhistogram::Histogram;
 
 use crate::result::{KindResult, Mismatch, RunResult, SeriesPoint, StreamResult};
@@ -186,7 +187,7 @@ fn kind_result(record: &KindRecord) -> KindResult {
         count: record.latencies.len(),
         latency_total_ns: record.latency_total_ns,
         min_ns: record.latencies.min(),
-        p50_ns: at(0.5),
+        p50_ns: median_of_ranks(record.latencies.len(), at),
         p90_ns: at(0.9),
         p95_ns: at(0.95),
         p99_ns: at(0.99),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::target::remove_below;
-use fsage_core::{FsOptions, Place, Seed, SourceError, TargetError, TargetSpec};
+use fsage_core::{Errno, FsOptions, Place, Seed, SourceError, TargetError, TargetSpec};
 use fsage_exec::replay::{
     self, BuildError, Built, Fault, INCOMING, Model, Order, Pace, Placement, ReplayOptions,
     ReplayRun, ReplayTree, Scan, Times, Verified,
@@ -309,7 +309,7 @@ fn on_target(
         verified = replay::verify(&*fs, &model.tree, placement, stop);
         result.interrupted = verified.is_none();
     }
-    result.verified = verified.as_ref().map(verified_result);
+    result.verified = verified.as_ref().map(|it| verified_result(it, &run));
     result.warnings = warnings(request, scan, &run);
     let real = fs.virtual_time().is_none();
     result.warnings.extend(stopped.filter(|_| real));
@@ -480,7 +480,8 @@ fn timing(pace: Pace, run: &ReplayRun) -> ReplayTiming {
     }
 }
 
-fn verified_result(verified: &Verified) -> ReplayVerified {
+fn verified_result(verified: &Verified, run: &ReplayRun) -> ReplayVerified {
+    let kinds = run.in_no_tree.iter();
     ReplayVerified {
         names: verified.names,
         wrong: verified.wrong,
@@ -491,6 +492,9 @@ fn verified_result(verified: &Verified) -> ReplayVerified {
                 name: escape(&wrong.name),
                 problem: problem(&wrong.fault),
             })
+            .collect(),
+        not_verified: kinds
+            .map(|(kind, count)| (kind.name().to_owned(), *count))
             .collect(),
     }
 }
@@ -524,6 +528,16 @@ fn warnings(request: &ReplayRequest, scan: &Scan, run: &ReplayRun) -> Vec<String
     }
     if run.replayed == 0 && run.operations > 0 && !run.interrupted {
         warnings.push("nothing was replayed: see what was skipped, and --map".into());
+    }
+    let too_many: u64 = run
+        .kinds
+        .iter()
+        .filter_map(|kind| kind.errors.get(&Errno::EMFILE.0))
+        .sum();
+    if too_many > 0 {
+        warnings.push(format!(
+            "{too_many} operations failed with EMFILE: the trace has more files open at once than a process may have here; raise the              hard limit (ulimit -Hn) and replay again"
+        ));
     }
     if request.snapshot.is_none()
         && !scan.faults

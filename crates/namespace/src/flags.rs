@@ -1,6 +1,9 @@
 //! Flags of the calls that change processes, names and descriptors, as Linux numbers them.
 
-#![allow(missing_docs, reason = "open(2), fcntl(2), rename(2), clone(2)")]
+#![allow(
+    missing_docs,
+    reason = "open(2), fcntl(2), rename(2), fallocate(2), clone(2)"
+)]
 
 use fsage_core::{Op, OpKind};
 
@@ -21,6 +24,11 @@ pub const AT_SYMLINK_FOLLOW: u32 = 0x400;
 pub const AT_EMPTY_PATH: u32 = 0x1000;
 pub const RENAME_NOREPLACE: u32 = 1;
 pub const RENAME_EXCHANGE: u32 = 2;
+/// Leaves a character device where the name was.
+pub const RENAME_WHITEOUT: u32 = 4;
+pub const FALLOC_FL_KEEP_SIZE: u32 = 1;
+/// Of `openat2`: the directory that a name starts from is its root.
+pub const RESOLVE_IN_ROOT: u64 = 0x10;
 /// Of `msync`: that it waits.
 pub const MS_SYNC: u32 = 4;
 pub const CLONE_VM: u32 = 0x100;

@@ -47,16 +47,45 @@ pub fn normal(path: &[u8]) -> Vec<u8> {
 }
 
 /// What the absolute `path` of a process with this root (chroot(2)) is to all others; there is nothing above a root.
-pub fn below_root(root: &[u8], mut path: &[u8]) -> Vec<u8> {
-    while let Some(rest) = path.strip_prefix(b"/..")
-        && rest.first().is_none_or(|&byte| byte == b'/')
-    {
-        path = rest;
+pub fn below_root(root: &[u8], path: &[u8]) -> Vec<u8> {
+    let own = if leads_above(path) {
+        normal(path).into()
+    } else {
+        std::borrow::Cow::Borrowed(path)
+    };
+    let own = if *own == b"/"[..] && !root.is_empty() {
+        &b""[..]
+    } else {
+        &own
+    };
+    [root, own].concat()
+}
+
+/// What a name means where the directory that it starts from is its root (`RESOLVE_IN_ROOT`), as a name relative to
+/// that.
+pub fn below_directory(path: &[u8]) -> Vec<u8> {
+    if path.first() != Some(&b'/') && !leads_above(path) {
+        return path.to_vec();
     }
-    if path == b"/" && !root.is_empty() {
-        path = b"";
+    match normal(path).strip_prefix(b"/") {
+        Some(b"") | None => b".".to_vec(),
+        Some(own) => own.to_vec(),
     }
-    [root, path].concat()
+}
+
+/// Whether a path has more `..` somewhere than names before them.
+fn leads_above(path: &[u8]) -> bool {
+    let mut depth = 0_usize;
+    components(path).any(|name| {
+        let up = name == b"..";
+        let above = up && depth == 0;
+        depth = if up {
+            depth.saturating_sub(1)
+        } else {
+            depth + 1
+        };
+        above
+    })
 }
 
 /// What of `path` lies below `dir`, empty for `dir` itself; both are normal.
@@ -102,10 +131,30 @@ mod tests {
             ("/../a", "/srv/new/a"),
             ("/../../..", "/srv/new"),
             ("/..a/b", "/srv/new/..a/b"),
+            ("/a/../b", "/srv/new/a/../b"),
+            ("/a/../../b", "/srv/new/b"),
+            ("/a/../../../srv/../..", "/srv/new"),
         ] {
             assert_eq!(below_root(b"/srv/new", path.as_bytes()), is.as_bytes());
         }
         assert_eq!(below_root(b"", b"/"), b"/");
+    }
+
+    #[test]
+    fn a_directory_can_be_the_root_of_a_name() {
+        for (path, is) in [
+            ("a/b", "a/b"),
+            ("a/../b", "a/../b"),
+            ("/a/b", "a/b"),
+            ("../a", "a"),
+            ("a/../../../b", "b"),
+            ("/", "."),
+            ("..", "."),
+            ("", ""),
+        ] {
+            let found = below_directory(path.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&found), is, "{path}");
+        }
     }
 
     #[test]

@@ -267,3 +267,180 @@ fn threads_that_share_less_are_tasks_of_their_own() {
     assert_eq!(p.held(), (0, 0));
     assert_eq!(p.tasks().count(), 0);
 }
+
+/// Threads as the kernel has them: each with its own counts of a table and a directory. A process holds what it began with
+/// until it ends.
+#[derive(Default)]
+struct Threads {
+    processes: BTreeMap<u32, Task>,
+    /// By number; `process` is whose thread it is.
+    threads: BTreeMap<u32, Task>,
+}
+
+/// What a thread does: which one of them, which other number it names, what else it chooses.
+type Step = (u8, u8, u32, u32);
+
+impl Threads {
+    fn begin() -> Self {
+        let mut all = Self::default();
+        let first = Task {
+            process: 1,
+            ..Task::default()
+        };
+        all.processes.insert(1, first.clone());
+        all.threads.insert(1, first);
+        all
+    }
+
+    fn is_free(&self, number: u32) -> bool {
+        !self.threads.contains_key(&number) && !self.processes.contains_key(&number)
+    }
+
+    /// What shares with `from` by these flags, and has copies of the rest.
+    fn sharing(from: &Task, flags: u32) -> Task {
+        let mut plain = Plain::default();
+        plain.tasks.insert(0, from.clone());
+        plain.fork(0, 1, flags | CLONE_THREAD);
+        plain.tasks.remove(&1).unwrap()
+    }
+
+    /// One step on both sides.
+    fn step(
+        &mut self,
+        (what, who, other, flags): Step,
+        number: u64,
+        tables: &mut Processes<u64, u64>,
+    ) {
+        let Some((&tid, own)) = self
+            .threads
+            .iter()
+            .nth(usize::from(who) % self.threads.len().max(1))
+        else {
+            return;
+        };
+        let own = own.clone();
+        let task = tables.task_of(own.process, tid);
+        let fd = Fd(other as i32 % 4);
+        match what % 8 {
+            0 => {
+                let open = tables.add(number);
+                tables.install(task, fd, open, flags & 1 != 0);
+                let file = (Rc::new(Cell::new(number)), flags & 1 != 0);
+                own.files.borrow_mut().insert(fd, file);
+            }
+            1 => {
+                let closed = tables.close(task, fd).is_some();
+                assert_eq!(closed, own.files.borrow_mut().remove(&fd).is_some());
+            }
+            2 => {
+                tables.set_directory(task, number);
+                own.directory.set(number);
+            }
+            3 if self.is_free(other) => {
+                tables.thread(task, tid, other, flags | CLONE_THREAD);
+                self.threads.insert(other, Self::sharing(&own, flags));
+            }
+            4 => {
+                // It shares no more than this.
+                tables.thread(task, tid, tid, flags);
+                self.threads.insert(tid, Self::sharing(&own, flags));
+            }
+            5 if self.is_free(other) => {
+                tables.fork(task, other, 0);
+                let child = Task {
+                    process: other,
+                    ..Self::sharing(&own, 0)
+                };
+                self.processes.insert(other, child.clone());
+                self.threads.insert(other, child);
+            }
+            6 => self.exec(tid, &own, tables),
+            7 => self.end(tid, own.process, tables),
+            _ => {}
+        }
+    }
+
+    /// Ends all threads of a process but one.
+    fn end_others(&mut self, process: u32, but: Option<u32>, tables: &mut Processes<u64, u64>) {
+        let ends = |tid: &u32, task: &Task| task.process == process && Some(*tid) != but;
+        for (&tid, _) in self.threads.iter().filter(|(tid, task)| ends(tid, task)) {
+            tables.end_thread(tid);
+        }
+        self.threads.retain(|tid, task| !ends(tid, task));
+    }
+
+    /// The thread that runs a program is its process's only one from there on, and its first.
+    fn exec(&mut self, tid: u32, own: &Task, tables: &mut Processes<u64, u64>) {
+        let process = own.process;
+        self.end_others(process, Some(tid), tables);
+        tables.exec_by(tables.task_of(process, tid), tid);
+        let task = Self::sharing(own, CLONE_FS);
+        task.files.borrow_mut().retain(|_, (_, on_exec)| !*on_exec);
+        self.threads.remove(&tid);
+        self.processes.insert(process, task.clone());
+        self.threads.insert(process, task);
+    }
+
+    fn end(&mut self, tid: u32, process: u32, tables: &mut Processes<u64, u64>) {
+        tables.end_thread(tid);
+        self.threads.remove(&tid);
+        if self.threads.values().all(|task| task.process != process) {
+            tables.exit(process);
+            self.processes.remove(&process);
+        }
+    }
+
+    fn same(&self, tables: &mut Processes<u64, u64>) {
+        let (mut all, mut files) = (Vec::new(), Vec::new());
+        for (&tid, own) in &self.threads {
+            let task = tables.task_of(own.process, tid);
+            assert_eq!(tables.process_of(task, tid), own.process);
+            let descriptors: Vec<Fd> = own.files.borrow().keys().copied().collect();
+            assert_eq!(tables.descriptors(task), descriptors, "of thread {tid}");
+            for (&fd, (file, _)) in &*own.files.borrow() {
+                assert_eq!(tables.description(task, fd).copied(), Some(file.get()));
+            }
+            let directory = tables.directory(task).copied().unwrap_or_default();
+            assert_eq!(directory, own.directory.get(), "of thread {tid}");
+        }
+        for own in self.threads.values().chain(self.processes.values()) {
+            all.push(Rc::clone(&own.files));
+        }
+        all.sort_by_key(Rc::as_ptr);
+        all.dedup_by_key(|table| Rc::as_ptr(table));
+        for table in &all {
+            files.extend(table.borrow().values().map(|(file, _)| Rc::as_ptr(file)));
+        }
+        let held = files.len();
+        files.sort_unstable();
+        files.dedup();
+        assert_eq!(tables.held(), (held, files.len()));
+    }
+}
+
+proptest! {
+    #[test]
+    fn threads_that_share_less_mean_what_the_kernel_says(
+        steps in proptest::collection::vec(
+            (
+                any::<u8>(),
+                any::<u8>(),
+                2..12u32,
+                proptest::sample::select(vec![0, CLONE_FILES, CLONE_FS, CLONE_FILES | CLONE_FS]),
+            ),
+            0..200,
+        ),
+    ) {
+        let (mut threads, mut tables) = (Threads::begin(), Processes::default());
+        for (step, number) in steps.into_iter().zip(1..) {
+            threads.step(step, number, &mut tables);
+            threads.same(&mut tables);
+        }
+        while let Some((&tid, task)) = threads.threads.iter().next() {
+            let process = task.process;
+            threads.end(tid, process, &mut tables);
+        }
+        prop_assert_eq!(tables.held(), (0, 0), "nothing is left behind");
+        prop_assert_eq!(tables.tasks().count(), 0);
+    }
+}

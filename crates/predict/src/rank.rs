@@ -25,6 +25,9 @@ pub fn rank(entries: &[Entry]) -> (Vec<Ranked>, Vec<PairRank>) {
         let (a, b) = (&a.totals, &b.totals);
         (a.elapsed_ns.total_cmp(&b.elapsed_ns)).then(a.latency_ns.total_cmp(&b.latency_ns))
     });
+    let is_disturbed = |e: &Entry| e.totals.marked > MARKED_MOST;
+    let steady = order.iter().filter(|e| !is_disturbed(e)).count();
+    let mut told = 0;
     let fastest = order.first().map_or(0.0, |e| e.totals.elapsed_ns);
     let ranked = order
         .iter()
@@ -35,7 +38,11 @@ pub fn rank(entries: &[Entry]) -> (Vec<Ranked>, Vec<PairRank>) {
             elapsed_ns: e.totals.elapsed_ns,
             latency_total_ns: e.totals.latency_ns,
             ratio: ratio(e.totals.elapsed_ns, fastest),
-            disturbed: e.totals.marked > MARKED_MOST,
+            disturbed: is_disturbed(e),
+            place_told: (steady > 1 && !is_disturbed(e)).then(|| {
+                told += 1;
+                told
+            }),
         })
         .collect();
     let mut pairs = Vec::new();
@@ -121,6 +128,19 @@ mod tests {
         all[1].totals.marked = 0.6;
         let disturbed = rank(&all).0.into_iter().map(|ranked| ranked.disturbed);
         assert_eq!(disturbed.collect::<Vec<_>>(), [false, true]);
+        let told = |all: &[Entry]| {
+            let ranked = rank(all).0.into_iter();
+            ranked.map(|r| r.place_told).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&all), [None, None], "of one no order is told");
+        let mut all = [
+            entry("a", 100.0, ""),
+            entry("b", 220.0, ""),
+            entry("c", 300.0, ""),
+        ];
+        assert_eq!(told(&all), [Some(1), Some(2), Some(3)]);
+        all[0].totals.marked = 0.6;
+        assert_eq!(told(&all), [None, Some(1), Some(2)]);
     }
 
     #[test]

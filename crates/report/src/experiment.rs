@@ -11,10 +11,11 @@ pub use details::failure;
 use crate::comparison::{UNUSABLE, WORTH_TELLING};
 use crate::environment::virtual_among;
 use crate::labels::Labels;
+use crate::names::PARTS;
 use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units;
-use details::{Names, PARTS, with_half_width};
+use details::{Names, with_half_width};
 
 /// Configurations that the short form shows.
 const ROWS: usize = 12;
@@ -22,13 +23,15 @@ const ROWS: usize = 12;
 /// The longest name, in characters, for which other columns make room.
 const NAME_WHOLE: usize = 34;
 
+/// To what a longer one is cut before other columns do.
+const NAME_LEAST: usize = 28;
+
 /// Failures that the short form tells.
 const FAILURES: usize = 2;
 
 /// What a terminal shows of an experiment: cautions, the finding, the table; with `details` everything.
 pub fn text(experiment: &Experiment, details: bool, width: u16) -> String {
-    let all_names = experiment.configurations.iter().map(|c| c.name.as_str());
-    let experiment = &Labels::of(all_names).put(experiment);
+    let experiment = &labelled(experiment, width);
     let mut page = Page::new(width);
     let names = Names::of(&experiment.configurations);
     let groups = groups(experiment);
@@ -74,6 +77,23 @@ pub fn text(experiment: &Experiment, details: bool, width: u16) -> String {
         page.say("interrupted: --resume goes on with it");
     }
     page.finish()
+}
+
+/// With names that are no longer than they must be: where they would be cut in the table, shorter still.
+fn labelled(experiment: &Experiment, width: u16) -> Experiment {
+    let all = || experiment.configurations.iter().map(|c| c.name.as_str());
+    let put = Labels::of(all()).put(experiment);
+    if longest(&put, &Names::of(&put.configurations)) <= NAME_WHOLE {
+        return put;
+    }
+    Labels::side_by_side(width, all()).put(experiment)
+}
+
+/// The characters of the longest name in the table.
+fn longest(experiment: &Experiment, names: &Names) -> usize {
+    let all = experiment.configurations.iter();
+    let length = all.map(|c| names.short(&c.name).chars().count());
+    length.max().unwrap_or(0)
 }
 
 fn counted(count: usize, what: &str) -> String {
@@ -280,11 +300,10 @@ fn table(
         _ => "against the first",
     };
     // Columns go before names that are not long.
-    let longest = experiment.configurations.iter();
-    let longest = longest.map(|c| names.short(&c.name).chars().count()).max();
-    let name = match longest {
-        Some(0..=NAME_WHOLE) => Align::Whole,
-        _ => Align::Left,
+    let name = if longest(experiment, names) <= NAME_WHOLE {
+        Align::Whole
+    } else {
+        Align::Left
     };
     let mut columns = vec![
         ("configuration", name),
@@ -299,7 +318,8 @@ fn table(
         ("read", Align::Right),
         ("written", Align::Right),
     ]);
-    let mut table = TextTable::new(&columns, width).dropping(&["CPU", "read", "written", "runs"]);
+    let table = TextTable::new(&columns, width).naming(NAME_LEAST);
+    let mut table = table.dropping(&["CPU", "read", "written", "runs"]);
     let most = if details { usize::MAX } else { ROWS };
     let rows = groups.iter().flat_map(|g| {
         let members = g.members.iter().zip(&g.p);
@@ -384,6 +404,8 @@ mod tests {
             n: 10,
             mean,
             half_width: Some(mean / 50.0),
+            half_width_student: None,
+            interval: None,
             lower: Some(mean * 0.98),
             upper: Some(mean * 1.02),
             median: mean,
@@ -537,6 +559,36 @@ mod tests {
         let text = text(&two, true, 100);
         assert!(text.contains("all: PostMark\n"), "{text}");
         assert!(text.lines().any(|l| l.starts_with(" xfs   ")), "{text}");
+    }
+
+    #[test]
+    fn long_names_keep_what_tells_them_apart() {
+        let loops = "cmd: for i in 1 2 3 4 5 6 7 8; do dd if=/dev/zero of=f$i bs=64k; done; rm f1";
+        let mut all = experiment();
+        all.configurations.clear();
+        for work in ["postmark:transactions=1000,files=200", loops] {
+            for kind in ["ext4", "xfs"] {
+                let target = format!("scratch:{kind},size=512M");
+                let mut c = measured(&target, &[1.0e9, 1.1e9, 1.2e9], &[]);
+                c.name = format!("{target} / {work}");
+                all.configurations.push(c);
+            }
+        }
+        let text = text(&all, false, 80);
+        let rows = text.lines().skip_while(|line| !line.contains('─')).skip(1);
+        let rows: Vec<&str> = rows.take(4).collect();
+        for (row, (kind, work)) in rows.iter().zip([
+            ("ext4", "postmark"),
+            ("xfs", "postmark"),
+            ("ext4", "cmd"),
+            ("xfs", "cmd"),
+        ]) {
+            assert!(row.contains(kind) && row.contains(work), "{text}");
+        }
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
     }
 
     #[test]

@@ -8,8 +8,7 @@ use fsage_format::result::compliance::Compliance;
 use fsage_format::result::experiment::Experiment;
 use fsage_format::result::validation::Validation;
 
-/// What separates the parts of a configuration's name.
-const PARTS: &str = " / ";
+use crate::names::PARTS;
 
 /// A specification that is no longer stays as it is.
 const LONG: usize = 24;

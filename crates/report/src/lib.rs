@@ -21,6 +21,7 @@ mod labels;
 pub mod layout;
 pub mod metric;
 pub mod model;
+mod names;
 pub mod ops;
 pub mod page;
 pub mod plain;

@@ -247,14 +247,25 @@ fn say_verified(page: &mut Page, result: &Replay) {
                 ),
             }
         ));
-        return;
+    } else {
+        page.say(format!(
+            "verified: {} of {} names are not as the trace leads to; the first:",
+            count(verified.wrong),
+            count(verified.names)
+        ));
+        for wrong in &verified.first {
+            page.item(format!("{}: {}", wrong.name, wrong.problem));
+        }
     }
-    page.say(format!(
-        "verified: {} of {} names are not as the trace leads to; the first:",
-        count(verified.wrong),
-        count(verified.names)
-    ));
-    for wrong in &verified.first {
-        page.item(format!("{}: {}", wrong.name, wrong.problem));
+    let unlike = &verified.not_verified;
+    if !unlike.is_empty() {
+        let kinds = unlike
+            .iter()
+            .map(|(kind, n)| format!("{kind} {}", count(*n)));
+        page.say(format!(
+            "not verified: what {} changed that no target has a call for: {}",
+            counted(unlike.values().sum(), "operation"),
+            kinds.collect::<Vec<_>>().join(", ")
+        ));
     }
 }

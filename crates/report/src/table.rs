@@ -1,6 +1,6 @@
 //! How tables are laid out: borderless, numbers to the right, never wider than the terminal.
 //!
-//! A number and its unit are never split, names are cut in their middle where they are long, prose wraps at
+//! A number and its unit are never split, long names are cut where they are alike (`names`), prose wraps at
 //! words. What does not fit is left out by columns, least important first, and said.
 
 use std::borrow::Cow;
@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use fsage_core::text::{cut_after, cut_before};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::names;
 use crate::page::wrapped;
 use crate::plain::plain;
 
@@ -20,6 +21,8 @@ const NAME_SHORT: usize = 11;
 const LEAST: usize = 6;
 /// What prose in a cell may hold.
 const LONGEST_PROSE: usize = 800;
+/// And a name, before what it shares with others is cut.
+const LONGEST_NAME: usize = 400;
 const GAP: usize = 2;
 
 /// What a column holds, and how it is aligned.
@@ -43,6 +46,8 @@ pub struct TextTable {
     width: usize,
     /// Titles of columns that may be left out, least important first.
     drop: Vec<String>,
+    /// What a name is cut to before a column is left out for it.
+    name_least: usize,
 }
 
 impl TextTable {
@@ -56,7 +61,14 @@ impl TextTable {
             rows: Vec::new(),
             width: usize::from(width.max(40)),
             drop: Vec::new(),
+            name_least: NAME_LEAST,
         }
+    }
+
+    /// Says to what a name is cut at the most before a column is left out for it.
+    pub fn naming(mut self, least: usize) -> Self {
+        self.name_least = least;
+        self
     }
 
     /// Says which columns are left out first where not all fit. The others follow from the right, once names are
@@ -76,6 +88,7 @@ impl TextTable {
             let text: String = text.into();
             let longest = match self.columns.get(index) {
                 Some((_, Align::Prose)) => LONGEST_PROSE,
+                Some((_, Align::Left)) => LONGEST_NAME,
                 _ => self.width,
             };
             // Cut before it is escaped, so that a long name costs no more than a short one.
@@ -108,11 +121,13 @@ impl TextTable {
         let total = total(shown.iter().map(|s| s.1));
         out.extend(std::iter::repeat_n('─', total.min(self.width)));
         out.push('\n');
-        for row in &self.rows {
-            let cells: Vec<Vec<String>> = shown
-                .iter()
-                .map(|&(column, wide)| self.cell(row, column, wide))
-                .collect();
+        let names: Vec<Vec<String>> = shown.iter().map(|s| self.names(s.0, s.1)).collect();
+        for (index, row) in self.rows.iter().enumerate() {
+            let cell = |(&(column, wide), names): (&(usize, usize), &Vec<String>)| {
+                let name = names.get(index).map(|name| vec![name.clone()]);
+                name.unwrap_or_else(|| self.cell(row, column, wide))
+            };
+            let cells: Vec<Vec<String>> = shown.iter().zip(&names).map(cell).collect();
             self.lines(&mut out, &shown, &cells);
         }
         if !dropped.is_empty() {
@@ -128,6 +143,16 @@ impl TextTable {
         out
     }
 
+    /// All of a column of names as they are shown, which turns on the others there; of any other column nothing.
+    fn names(&self, column: usize, wide: usize) -> Vec<String> {
+        if self.columns[column].1 != Align::Left {
+            return Vec::new();
+        }
+        let name = |row: &Vec<String>| row.get(column).cloned().unwrap_or_default();
+        let all: Vec<String> = self.rows.iter().map(name).collect();
+        names::fitted(&all.iter().map(String::as_str).collect::<Vec<_>>(), wide)
+    }
+
     fn cell(&self, row: &[String], column: usize, wide: usize) -> Vec<String> {
         let text = row.get(column).map_or("", String::as_str);
         match self.columns[column].1 {
@@ -136,8 +161,7 @@ impl TextTable {
                 let words: Vec<String> = text.split(' ').map(word).collect();
                 wrapped(&words.join(" "), wide)
             }
-            Align::Left => vec![elided(text, wide).into_owned()],
-            Align::Right | Align::Whole => vec![text.to_owned()],
+            Align::Left | Align::Right | Align::Whole => vec![text.to_owned()],
         }
     }
 
@@ -252,7 +276,7 @@ impl TextTable {
             .unwrap_or(0);
         let least = match align {
             Align::Right | Align::Whole => widest,
-            Align::Left => widest.min(NAME_LEAST),
+            Align::Left => widest.min(self.name_least),
             Align::Prose => widest.min(PROSE_LEAST),
         };
         ColumnWidth {

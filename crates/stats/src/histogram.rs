@@ -68,6 +68,17 @@ impl FineHistogram {
     }
 }
 
+/// The median of `count` whole numbers of which something else tells ranks: `at` gives, for a share of them, the smallest
+/// number that so many do not exceed. Of an even count the mean of the two in the middle.
+pub fn median_of_ranks(count: u64, at: impl Fn(f64) -> u64) -> u64 {
+    let lower = at(0.5);
+    if count == 0 || count % 2 == 1 {
+        return lower;
+    }
+    // Half a rank beyond the middle, so that rounding finds the one above it.
+    u64::midpoint(lower, at(0.5 + 0.5 / count as f64))
+}
+
 /// The root mean square distance of two series, the shorter one continued with zeros (Farhat 2017,
 /// Figure 33, after Tarasov 2012). `None` for two empty ones.
 pub fn rms_distance(a: &[f64], b: &[f64]) -> Option<f64> {
@@ -129,6 +140,20 @@ mod tests {
         a.merge(&b);
         assert_eq!(a.counts(), [0, 0, 0, 2, 0, 1]);
         assert!(FineHistogram::default().counts().is_empty());
+    }
+
+    #[test]
+    fn the_median_of_an_even_count_lies_between() {
+        let of = |all: &[u64]| {
+            let rank = |share: f64| (share * all.len() as f64).ceil() as usize;
+            median_of_ranks(all.len() as u64, |share| all[rank(share).max(1) - 1])
+        };
+        assert_eq!(of(&[4000, 82_200]), 43_100);
+        assert_eq!(of(&[1, 2, 100]), 2);
+        for count in 1..2000_u64 {
+            let all: Vec<u64> = (0..count).map(|n| n * 10).collect();
+            assert_eq!(of(&all), (count - 1) * 5, "{count}");
+        }
     }
 
     #[test]

@@ -53,25 +53,46 @@ const SYMMETRIC: f64 = 0.25;
 /// for means, ratios and predictions alike.
 const USABLE_FACTOR: f64 = 16.0;
 
+/// Whose interval of a mean one is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IntervalKind {
+    /// Student's, symmetric around the mean.
+    Student,
+    /// Student's, cut at 0.
+    StudentFromZero,
+    /// That of a log-normal mean, by a factor to each side.
+    LogNormal,
+}
+
 /// The interval of the mean of quantities that cannot be negative (times, counts, rates): Student's where it is
 /// narrow; where it is wide, that of a log-normal mean, as wide on the scale of logarithms as by Cox's method with
 /// Student's t (Olsson 2005, 2.4), around the mean of the samples: asymmetric and never negative. With a
 /// zero among the samples Student's, from 0 on. `None` for fewer than two samples, for a negative one, or a
 /// confidence outside (0, 1).
 pub fn positive_mean_interval(samples: &[f64], confidence: f64) -> Option<Interval> {
+    positive_mean_interval_kind(samples, confidence).map(|(interval, _)| interval)
+}
+
+/// [`positive_mean_interval`], and which of them it is.
+pub fn positive_mean_interval_kind(
+    samples: &[f64],
+    confidence: f64,
+) -> Option<(Interval, IntervalKind)> {
     let plain = mean_interval(samples, confidence)?;
     if samples.iter().any(|&x| x < 0.0) {
         return None;
     }
     let half = plain.high - plain.estimate;
     if half <= SYMMETRIC * plain.estimate {
-        return Some(plain);
+        return Some((plain, IntervalKind::Student));
     }
     if samples.contains(&0.0) {
-        return Some(Interval {
+        let from_zero = Interval {
             low: plain.low.max(0.0),
             ..plain
-        });
+        };
+        return Some((from_zero, IntervalKind::StudentFromZero));
     }
     let logs: Vec<f64> = samples.iter().map(|x| x.ln()).collect();
     let n = samples.len() as f64;
@@ -79,11 +100,12 @@ pub fn positive_mean_interval(samples: &[f64], confidence: f64) -> Option<Interv
     let t = student::quantile(0.5 + confidence / 2.0, n - 1.0);
     let half = t * (variance / n + variance * variance / (2.0 * (n - 1.0))).sqrt();
     let factor = half.exp();
-    Some(Interval {
+    let by_factor = Interval {
         low: plain.estimate / factor,
         high: plain.estimate * factor,
         ..plain
-    })
+    };
+    Some((by_factor, IntervalKind::LogNormal))
 }
 
 /// Whether an interval of a positive quantity says more than that it is positive: its ends lie within a factor

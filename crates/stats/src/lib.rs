@@ -42,7 +42,11 @@ pub use describe::{Summary, mean, median, quantile, stddev, summary};
 pub use drift::{Drift, drift};
 pub use error::{RelativeErrors, relative_errors};
 pub use family::{SIGNIFICANCE, holm};
-pub use interval::{Interval, mean_interval, median_interval, positive_mean_interval, usable};
+pub use histogram::median_of_ranks;
+pub use interval::{
+    Interval, IntervalKind, mean_interval, median_interval, positive_mean_interval,
+    positive_mean_interval_kind, usable,
+};
 pub use normality::{Normality, shapiro_wilk};
 pub use outlier::outliers;
 pub use rank::rank_sum;

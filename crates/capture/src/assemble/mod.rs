@@ -132,7 +132,7 @@ impl Assembler {
             self.processes.exit(pid.0);
         }
         process::read_proc(pid, &mut self.processes);
-        self.count_threads(pid);
+        self.adopt_threads(pid);
     }
 
     /// The programs that processes ran, by their number.

@@ -1,7 +1,7 @@
 //! Calls that are given names.
 
 use fsage_core::{Fd, FileId, Op, OpFlags, OpKind};
-use fsage_namespace::flags::{O_CLOEXEC, O_CREAT, O_EXCL, O_NOFOLLOW};
+use fsage_namespace::flags::{O_CLOEXEC, O_CREAT, O_EXCL, O_NOFOLLOW, O_PATH};
 
 use super::Assembler;
 use super::process::Open;
@@ -250,6 +250,17 @@ fn creates(kind: OpKind) -> bool {
     )
 }
 
+/// The flags of an open that does what an `open_tree` with these does.
+fn tree_flags(flags: u64) -> u64 {
+    let close = u64::from(O_CLOEXEC);
+    let no_follow = if flags & u64::from(AT_SYMLINK_NOFOLLOW) == 0 {
+        0
+    } else {
+        O_NOFOLLOW
+    };
+    u64::from(O_PATH | no_follow) | flags & close
+}
+
 /// Of `struct xattr_args`: the value's address, then 32 bits of its size.
 pub(super) fn value_size(call: &RawCall) -> u64 {
     call.extra[1] & 0xffff_ffff
@@ -326,6 +337,8 @@ fn changing(nr: libc::c_long, call: &RawCall) -> Option<(OpKind, Shape)> {
         libc::SYS_creat => (OpKind::Open, plain.flags(creat)),
         libc::SYS_openat => (OpKind::Open, at.flags(a[2])),
         libc::SYS_openat2 => (OpKind::Open, at.flags(call.extra[0])),
+        // What it opens names files and has no data.
+        libc::SYS_open_tree => (OpKind::Open, at.flags(tree_flags(a[2]))),
         libc::SYS_unlink => (OpKind::Unlink, entry),
         libc::SYS_unlinkat if a[2] & libc::AT_REMOVEDIR as u64 != 0 => (OpKind::Rmdir, entry_at),
         libc::SYS_unlinkat => (OpKind::Unlink, entry_at),

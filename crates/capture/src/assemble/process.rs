@@ -107,17 +107,29 @@ impl Assembler {
 /// Adds what /proc tells of a running process.
 pub(super) fn read_proc(pid: Pid, processes: &mut Processes) {
     let root = format!("/proc/{}", pid.0);
+    processes.set_directory(pid.0, place(&root));
+    read_descriptors(&root, pid.0, processes);
+    for (start, mapping) in mapped_files(&root) {
+        processes.map(pid.0, start, mapping);
+    }
+}
+
+/// Where a process or a thread is, by its directory in /proc.
+pub(super) fn place(root: &str) -> Place {
     let link = |name: &str| {
         let path = fs::read_link(format!("{root}/{name}")).ok()?;
         Some(Rc::from(path.into_os_string().into_vec()))
     };
-    let place = Place {
+    Place {
         directory: link("cwd"),
         root: link("root").filter(|root: &Rc<[u8]>| **root != *b"/"),
         file: super::moved::identity(format!("{root}/cwd")),
         renames: 0,
-    };
-    processes.set_directory(pid.0, place);
+    }
+}
+
+/// Gives a task the descriptors that a process or a thread has by its directory in /proc.
+pub(super) fn read_descriptors(root: &str, task: u32, processes: &mut Processes) {
     let entries = fs::read_dir(format!("{root}/fd")).ok();
     for entry in entries.into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -127,7 +139,7 @@ pub(super) fn read_proc(pid: Pid, processes: &mut Processes) {
         let path = fs::read_link(entry.path()).ok();
         // Pipes and their like have names such as "pipe:[12]".
         let path = path.filter(|path| path.is_absolute());
-        let flags = descriptor_flags(&root, fd);
+        let flags = descriptor_flags(root, fd);
         let open = processes.add(Open {
             path: path.map(|path| path.as_os_str().as_bytes().into()),
             file: None,
@@ -135,10 +147,7 @@ pub(super) fn read_proc(pid: Pid, processes: &mut Processes) {
             wanted: false,
             renames: 0,
         });
-        processes.install(pid.0, Fd(fd), open, flags & libc::O_CLOEXEC as u32 != 0);
-    }
-    for (start, mapping) in mapped_files(&root) {
-        processes.map(pid.0, start, mapping);
+        processes.install(task, Fd(fd), open, flags & libc::O_CLOEXEC as u32 != 0);
     }
 }
 

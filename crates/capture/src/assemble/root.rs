@@ -9,7 +9,8 @@
 use std::rc::Rc;
 
 use fsage_core::Pid;
-use fsage_namespace::path::{below_root, beneath, join};
+use fsage_namespace::flags::RESOLVE_IN_ROOT;
+use fsage_namespace::path::{below_directory, below_root, beneath, join};
 
 use super::Assembler;
 use super::process::Place;
@@ -18,6 +19,12 @@ use crate::raw::RawCall;
 impl Assembler {
     /// Makes the absolute paths of a call everybody's.
     pub(super) fn everybodys_paths(&mut self, call: &mut RawCall) {
+        let is_openat2 = libc::c_long::from(call.nr) == libc::SYS_openat2;
+        if is_openat2 && call.extra[1] & RESOLVE_IN_ROOT != 0 {
+            // The directory is this call's root.
+            call.path = call.path.take().map(|path| below_directory(&path));
+            return;
+        }
         let names = [call.path.as_ref(), call.path2.as_ref()];
         if !names.into_iter().flatten().any(|path| is_absolute(path)) {
             return;

@@ -1,10 +1,22 @@
 //! Threads whose descriptors or directory are their own: unshare(2), and clone(2) that shares less.
+#![allow(unsafe_code)]
 
 use fsage_core::{OpKind, Outcome, Pid, Tid};
 use fsage_namespace::flags::{CLONE_FILES, CLONE_FS, CLONE_THREAD, CLONE_VM};
 
-use super::Assembler;
+use super::{Assembler, process};
 use crate::raw::RawCall;
+
+/// Of kcmp(2): descriptors, and what a directory is part of.
+const KCMP_FILES: libc::c_int = 2;
+const KCMP_FS: libc::c_int = 3;
+
+/// Whether a thread shares that with its process's first one; so it is said where the kernel does not tell.
+fn shares(pid: Pid, tid: u32, what: libc::c_int) -> bool {
+    // SAFETY: kcmp takes five numbers and no memory.
+    let found = unsafe { libc::syscall(libc::SYS_kcmp, pid.0, tid, what, 0, 0) };
+    found <= 0
+}
 
 impl Assembler {
     /// What the calls of a thread are about, in what is known of processes.
@@ -12,12 +24,41 @@ impl Assembler {
         Pid(self.processes.task_of(pid.0, tid.0))
     }
 
-    /// Counts the threads of a process that runs already.
-    pub(super) fn count_threads(&mut self, pid: Pid) {
+    /// Looks at the threads of a process that runs already: how many there are, and whose descriptors or directory are not
+    /// those of the first.
+    pub(super) fn adopt_threads(&mut self, pid: Pid) {
         let threads = std::fs::read_dir(format!("/proc/{}/task", pid.0));
-        let others = threads.map_or(0, |threads| threads.skip(1).count());
-        if others > 0 {
-            self.threads.insert(pid, others as u32);
+        let names = threads.into_iter().flatten().flatten();
+        let names = names.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let others: Vec<u32> = names.filter(|&tid: &u32| tid != pid.0).collect();
+        if others.is_empty() {
+            return;
+        }
+        self.threads.insert(pid, others.len() as u32);
+        for tid in others {
+            self.adopt_thread(pid, tid);
+        }
+    }
+
+    fn adopt_thread(&mut self, pid: Pid, tid: u32) {
+        let files = shares(pid, tid, KCMP_FILES);
+        let place = shares(pid, tid, KCMP_FS);
+        if files && place {
+            return;
+        }
+        let flag = |shares: bool, flag: u32| if shares { flag } else { 0 };
+        let flags = flag(files, CLONE_FILES) | flag(place, CLONE_FS);
+        self.processes.thread(pid.0, pid.0, tid, flags);
+        let task = self.processes.task_of(pid.0, tid);
+        let root = format!("/proc/{tid}");
+        if !place {
+            self.processes.set_directory(task, process::place(&root));
+        }
+        if !files {
+            for fd in self.processes.descriptors(task) {
+                self.processes.close(task, fd);
+            }
+            process::read_descriptors(&root, task, &mut self.processes);
         }
     }
 

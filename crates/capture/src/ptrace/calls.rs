@@ -186,6 +186,7 @@ pub(super) static CALLS: &[Call] = &[
         .path(1)
         .opens()
         .extra(Extra::OpenHow),
+    Call::at(libc::SYS_open_tree).opens(),
     Call::new(libc::SYS_open_by_handle_at).opens(),
     Call::on_fd(libc::SYS_close),
     Call::new(libc::SYS_close_range),

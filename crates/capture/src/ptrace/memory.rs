@@ -86,7 +86,7 @@ pub(super) fn extra(tid: Tid, what: Extra, args: &[u64; 6]) -> [u64; 2] {
     };
     match what {
         Extra::OpenHow => {
-            bytes::<16>(tid, third).map_or([0; 2], |how| [word(&how, 0), word(&how, 8)])
+            bytes::<24>(tid, third).map_or([0; 2], |how| [word(&how, 0), word(&how, 16)])
         }
         Extra::Iovec => [vector_length(tid, second, third), third],
         Extra::Offsets(first, other) => [offset(Some(first)), offset(other)],

@@ -3,6 +3,38 @@
 use super::*;
 
 #[test]
+fn a_thread_that_was_apart_before_is_met_with_what_is_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let program = compile(&root, "attached.c");
+    for method in methods("kcmp(2) of another process") {
+        let work = root.join(format!("{method:?}"));
+        std::fs::create_dir(&work).unwrap();
+        let mut child = Command::new(&program).current_dir(&work).spawn().unwrap();
+        while !work.join("sub/relative").exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let mut request = CaptureRequest::new(What::Pids(vec![Pid(child.id())]));
+        request.method = method;
+        request.limit = Some(Duration::from_millis(300));
+        let (rows, _) = run(&request);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let process = child.id();
+        for (own, place, file) in [(true, "", "mine"), (false, "sub", "sub/theirs")] {
+            let of = |kind| {
+                let rows = of(&rows, kind).into_iter();
+                rows.filter(move |row| (row.op.tid.0 == process) == own)
+            };
+            let opened = of(OpKind::Open).find(|row| row.path == "relative").unwrap();
+            assert_eq!(Path::new(&opened.dir), work.join(place), "{method:?}");
+            let dup = of(OpKind::Dup).next().unwrap();
+            assert_eq!(Path::new(&dup.path), work.join(file), "{method:?}");
+        }
+    }
+}
+
+#[test]
 fn a_thread_with_a_directory_and_descriptors_of_its_own_is_told_by_them() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();

@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static long must(long result, const char *what)
@@ -30,6 +32,20 @@ static void write_by(const char *path)
 	MUST(close(fd));
 }
 
+/* The directory is the root of the names; one is opened anew, as a tree. */
+static void open_below(int dir)
+{
+	struct open_how how = {.flags = O_RDONLY, .resolve = RESOLVE_IN_ROOT};
+	struct open_how beneath = {.flags = O_RDONLY, .resolve = RESOLVE_BENEATH};
+	long tree;
+	MUST(syscall(SYS_openat2, dir, "/inside", &how, sizeof how));
+	MUST(syscall(SYS_openat2, dir, "../../inside", &how, sizeof how));
+	if (syscall(SYS_openat2, dir, "/inside", &beneath, sizeof beneath) >= 0)
+		exit(1);
+	tree = MUST(syscall(SYS_open_tree, AT_FDCWD, "dir", 0));
+	MUST(openat(tree, "inside", O_RDONLY));
+}
+
 int main(void)
 {
 	struct stat stat;
@@ -53,5 +69,6 @@ int main(void)
 	MUST(write(fd, "whole", 5));
 	MUST(linkat(AT_FDCWD, name("/proc/self/fd/%d", fd), AT_FDCWD, "published", AT_SYMLINK_FOLLOW));
 	MUST(linkat(AT_FDCWD, name("/proc/self/fd/%d", fd), dir, "again", AT_SYMLINK_FOLLOW));
+	open_below(dir);
 	return 0;
 }

@@ -19,6 +19,7 @@ fn what_is_named_by_descriptors_has_names_of_its_own() {
             .collect();
         let names = ["file", "file", "file", "renamed", "dir/inside"];
         assert_eq!(opened, names.map(at), "{method:?}");
+        roots_of_names_are_followed(&rows, &work);
         let ino = std::fs::metadata(work.join("renamed")).unwrap().ino();
         let written = ranges(&rows, OpKind::Write, ino);
         let each = [0, 7, 14, 21].map(|offset| (offset, 7, 7));
@@ -32,6 +33,18 @@ fn what_is_named_by_descriptors_has_names_of_its_own() {
         let whole_32 = u64::from(u32::MAX);
         assert_eq!(owned.op.length, Some(whole_32));
         links_are_of_descriptors(&rows, &work);
+    }
+}
+
+/// By `openat2` with `RESOLVE_IN_ROOT`, twice, and below what `open_tree` opened.
+fn roots_of_names_are_followed(rows: &[Row], work: &Path) {
+    let ino = std::fs::metadata(work.join("dir/inside")).unwrap().ino();
+    let opened = of(rows, OpKind::Open);
+    let inside: Vec<_> = opened.iter().filter(|row| row.path == "inside").collect();
+    assert_eq!(inside.len(), 3);
+    for row in inside {
+        assert_eq!(Path::new(&row.dir), work.join("dir"));
+        assert_eq!(row.op.file.unwrap().ino, ino);
     }
 }
 

@@ -106,7 +106,8 @@ static void on_names(int dir) {
     struct stat st;
     struct statx stx;
     struct statfs fs;
-    struct open_how how = {.flags = O_RDWR | O_CREAT, .mode = 0640};
+    struct open_how how = {
+        .flags = O_RDWR | O_CREAT, .mode = 0640, .resolve = RESOLVE_BENEATH};
     CALL(SYS_close, CALL(SYS_open, "a", O_RDWR | O_CREAT, 0644));
     CALL(SYS_close, CALL(SYS_creat, "b", 0644));
     CALL(SYS_close, CALL(SYS_openat, dir, "c", O_RDWR | O_CREAT, 0644));

@@ -47,7 +47,7 @@ pub fn run(args: &ImportArgs) -> Result<Exit> {
     foreign(&args.file)?;
     not_empty(args)?;
     writable(&args.output, Made::Own)?;
-    let summary = match (args.from, extension(&args.output)) {
+    let imported = match (args.from, extension(&args.output)) {
         (ImportFormat::Strace, "fst") => strace(args)?,
         (ImportFormat::FioIolog, "fst") => fio_iolog(args)?,
         (ImportFormat::Hbench, "fst") => hbench_trace(args)?,
@@ -74,21 +74,44 @@ pub fn run(args: &ImportArgs) -> Result<Exit> {
             args.output.display()
         ))),
     };
-    let left_out: u64 = summary.left_out.values().sum();
-    ui::note(&format!(
-        "{}: {} {}; {} left out",
-        args.output.display(),
-        units::count(summary.written),
-        summary.content.items(),
-        units::count(left_out)
-    ));
-    for (what, count) in &summary.left_out {
-        ui::line(&format!("  left out: {what}: {}", units::count(*count)));
-    }
+    imported.tell();
     if args.json {
-        out::document(&summary)?;
+        out::document(&imported.summary)?;
     }
     Ok(Exit::Done)
+}
+
+/// What was made, and what of the other file is not in it.
+struct Imported {
+    summary: Summary,
+    /// Left out, and of the file system or perhaps so.
+    missing: Counts,
+    /// Left out as nobody asks for it.
+    elsewhere: Counts,
+}
+
+type Counts = BTreeMap<String, u64>;
+
+impl Imported {
+    fn tell(&self) {
+        let left_out: u64 = self.summary.left_out.values().sum();
+        ui::note(&format!(
+            "{}: {} {}; {} left out",
+            self.summary.file.display(),
+            units::count(self.summary.written),
+            self.summary.content.items(),
+            units::count(left_out)
+        ));
+        let left_out = |(what, count): (&String, &u64)| {
+            format!("  left out: {what}: {}", units::count(*count))
+        };
+        for line in self.elsewhere.iter().map(left_out) {
+            ui::note(&line);
+        }
+        for line in self.missing.iter().map(left_out) {
+            ui::line(&line);
+        }
+    }
 }
 
 /// Formats without a header would take an empty file for one of no records.
@@ -132,18 +155,34 @@ fn under(args: &ImportArgs) -> Vec<Vec<u8>> {
     args.under.iter().map(bytes).collect()
 }
 
-fn summary(
+/// Of an import whose every count has a name of its own.
+fn imported(
     args: &ImportArgs,
     content: Content,
     written: u64,
-    left_out: BTreeMap<String, u64>,
-) -> Summary {
-    Summary {
+    (missing, elsewhere): (Counts, Counts),
+) -> Imported {
+    let summary = Summary {
         file: args.output.clone(),
         content,
         written,
-        left_out,
+        left_out: missing
+            .clone()
+            .into_iter()
+            .chain(elsewhere.clone())
+            .collect(),
+    };
+    Imported {
+        summary,
+        missing,
+        elsewhere,
     }
+}
+
+/// Counts that are not 0.
+fn counted<const N: usize>(all: [(&str, u64); N]) -> Counts {
+    let some = all.into_iter().filter(|(_, count)| *count > 0);
+    some.map(|(what, count)| (what.to_owned(), count)).collect()
 }
 
 fn extension(path: &Path) -> &str {
@@ -202,7 +241,7 @@ impl OpSink for EndOf<'_> {
     }
 }
 
-fn strace(args: &ImportArgs) -> Result<Summary> {
+fn strace(args: &ImportArgs) -> Result<Imported> {
     let mut source = StraceSource::new(open(&args.file)?, &args.file).under(&under(args));
     let (writer, elapsed_ns) = take(args, "import strace", &mut source)?;
     writer.finish(TraceEnd {
@@ -210,22 +249,30 @@ fn strace(args: &ImportArgs) -> Result<Summary> {
         ..TraceEnd::default()
     })?;
     let report = source.report();
-    let mut left_out = report.other_calls.clone();
-    for (what, count) in [
+    let mut missing = report.other_calls.clone();
+    missing.extend(counted([
         ("calls that never returned", report.unreturned),
         ("lines that are not strace's", report.skipped_lines),
+    ]));
+    let elsewhere = counted([
         (
             "operations on pipes, sockets, devices and the like",
             report.not_files,
         ),
         ("operations outside of --under", report.outside),
-    ] {
-        if count > 0 {
-            left_out.insert(what.into(), count);
-        }
-    }
+    ]);
     tell_skipped(&report.first_skipped, report.skipped_lines);
-    Ok(summary(args, Content::Trace, report.operations, left_out))
+    let found = (missing, elsewhere);
+    let mut imported = imported(args, Content::Trace, report.operations, found);
+    // One number for who reads it, names for who asks for them.
+    for (name, count) in &report.no_file_calls {
+        *imported.summary.left_out.entry(name.clone()).or_default() += count;
+    }
+    let calls = report.no_file_calls.values().sum();
+    imported
+        .elsewhere
+        .extend(counted([("calls that are no operations on files", calls)]));
+    Ok(imported)
 }
 
 /// The first lines that were skipped, and how many more there are.
@@ -239,7 +286,7 @@ fn tell_skipped(first: &[String], all: u64) {
     }
 }
 
-fn fio_iolog(args: &ImportArgs) -> Result<Summary> {
+fn fio_iolog(args: &ImportArgs) -> Result<Imported> {
     let mut source = IologSource::open(&args.file, &under(args))?;
     let (writer, elapsed_ns) = take(args, "import fio-iolog", &mut source)?;
     writer.finish(TraceEnd {
@@ -247,12 +294,12 @@ fn fio_iolog(args: &ImportArgs) -> Result<Summary> {
         ..TraceEnd::default()
     })?;
     let report = source.report();
-    let outside = (report.outside > 0).then(|| ("outside of --under".to_string(), report.outside));
-    let left_out = outside.into_iter().collect();
-    Ok(summary(args, Content::Trace, report.operations, left_out))
+    let outside = counted([("outside of --under", report.outside)]);
+    let left_out = (Counts::new(), outside);
+    Ok(imported(args, Content::Trace, report.operations, left_out))
 }
 
-fn hbench_trace(args: &ImportArgs) -> Result<Summary> {
+fn hbench_trace(args: &ImportArgs) -> Result<Imported> {
     let mut source = HbenchSource::new(open(&args.file)?, &args.file);
     let (writer, elapsed_ns) = take(args, "import hbench", &mut source)?;
     writer.finish(TraceEnd {
@@ -260,15 +307,12 @@ fn hbench_trace(args: &ImportArgs) -> Result<Summary> {
         ..TraceEnd::default()
     })?;
     let report = source.report();
-    let left_out = if report.skipped > 0 {
-        [("records without meaning".to_string(), report.skipped)].into()
-    } else {
-        BTreeMap::default()
-    };
-    Ok(summary(args, Content::Trace, report.operations, left_out))
+    let missing = counted([("records without meaning", report.skipped)]);
+    let left_out = (missing, Counts::new());
+    Ok(imported(args, Content::Trace, report.operations, left_out))
 }
 
-fn hbench_snapshot(args: &ImportArgs) -> Result<Summary> {
+fn hbench_snapshot(args: &ImportArgs) -> Result<Imported> {
     let meta = SnapshotMeta {
         fsage: env!("CARGO_PKG_VERSION").into(),
         extra: [("imported_from".to_string(), args.file.display().to_string())].into(),
@@ -278,10 +322,15 @@ fn hbench_snapshot(args: &ImportArgs) -> Result<Summary> {
     hbench::snapshot::read(open(&args.file)?, &args.file, |entry| writer.push(&entry))?;
     let entries = writer.entries();
     writer.finish(SnapshotEnd::default())?;
-    Ok(summary(args, Content::Snapshot, entries, BTreeMap::new()))
+    Ok(imported(
+        args,
+        Content::Snapshot,
+        entries,
+        Default::default(),
+    ))
 }
 
-fn classic_snapshot(args: &ImportArgs) -> Result<Summary> {
+fn classic_snapshot(args: &ImportArgs) -> Result<Imported> {
     let mut reader = ClassicReader::open(open(&args.file)?, &args.file)?;
     let mut meta = reader.meta().clone();
     meta.fsage = env!("CARGO_PKG_VERSION").into();
@@ -293,10 +342,15 @@ fn classic_snapshot(args: &ImportArgs) -> Result<Summary> {
     }
     let entries = writer.entries();
     writer.finish(SnapshotEnd::default())?;
-    Ok(summary(args, Content::Snapshot, entries, BTreeMap::new()))
+    Ok(imported(
+        args,
+        Content::Snapshot,
+        entries,
+        Default::default(),
+    ))
 }
 
-fn hbench_profile(args: &ImportArgs) -> Result<Summary> {
+fn hbench_profile(args: &ImportArgs) -> Result<Imported> {
     let mut text = String::new();
     open(&args.file)?
         .take(bounded::MAX_TEXT_BYTES + 1)
@@ -316,5 +370,10 @@ fn hbench_profile(args: &ImportArgs) -> Result<Summary> {
     let profile = hbench::profile::parse(&text, &args.file, &title)?;
     profile.save(&args.output)?;
     let metrics = profile.metrics.len() as u64;
-    Ok(summary(args, Content::Profile, metrics, BTreeMap::new()))
+    Ok(imported(
+        args,
+        Content::Profile,
+        metrics,
+        Default::default(),
+    ))
 }

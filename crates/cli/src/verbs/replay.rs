@@ -119,6 +119,16 @@ fn exit(result: &Replay) -> Exit {
         ));
         return Exit::Incomplete;
     }
+    let unlike = result
+        .verified
+        .as_ref()
+        .map_or(0, |v| v.not_verified.values().sum());
+    if unlike > 0 {
+        ui::line(&format!(
+            "{unlike} operations changed names or sizes by what no target has a call for: that is in no tree that was compared"
+        ));
+        return Exit::Incomplete;
+    }
     Exit::Done
 }
 

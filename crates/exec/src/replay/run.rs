@@ -14,6 +14,7 @@ use super::order::{Order, Orderer};
 use super::progress::{Dependency, Level, Progress};
 use super::recorder::Recorder;
 use super::tally::{Difference, KindReplay, Ran, Tally, Times};
+use super::verify::is_in_no_tree;
 use super::virtual_lanes::VirtualLanes;
 use super::workers::Threads;
 use crate::measured::Door;
@@ -64,6 +65,8 @@ pub struct ReplayRun {
     pub skipped: BTreeMap<(OpKind, Skip), u64>,
     /// What these took in the trace, nanoseconds.
     pub skipped_traced_ns: u64,
+    /// Operations that changed names or sizes and are in no tree that can be compared, by kind.
+    pub in_no_tree: BTreeMap<OpKind, u64>,
     /// Operations whose result was not the trace's.
     pub differ: u64,
     /// The first of them.
@@ -328,6 +331,9 @@ impl Planner {
         let op = step.op;
         if let Some(skip) = step.skip {
             shared.tally.skipped(&op, skip);
+        }
+        if is_in_no_tree(&op, step.skip) {
+            *self.run.in_no_tree.entry(op.kind).or_default() += 1;
         }
         let has_call = !matches!(step.call, Call::None);
         let is_reported =

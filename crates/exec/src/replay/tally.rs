@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fsage_core::{Errno, Op, OpKind, Tid};
+use fsage_stats::median_of_ranks;
 use hdrhistogram::Histogram;
 
 use super::model::Skip;
@@ -91,7 +92,7 @@ impl Series {
         Times {
             count: self.quantiles.len(),
             total_ns: self.total_ns,
-            p50_ns: at(0.5),
+            p50_ns: median_of_ranks(self.quantiles.len(), at),
             p99_ns: at(0.99),
             max_ns: self.quantiles.max(),
         }

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsage_core::target::list_dir;
-use fsage_core::{Errno, FileSystem, FileType};
+use fsage_core::{Errno, FileSystem, FileType, Op, OpKind};
 use fsage_namespace::NodeKind;
+use fsage_namespace::flags::{FALLOC_FL_KEEP_SIZE, RENAME_WHITEOUT};
 
 use super::build::placed;
+use super::model::Skip;
 use super::place::{Placement, link_text};
 use super::tree::ReplayTree;
 
@@ -55,6 +57,19 @@ struct Expected {
     kind: NodeKind,
     size: u64,
     target: Option<Box<[u8]>>,
+}
+
+/// Whether an operation changed names or sizes on the traced machine for which a target has no call, or none for all of it:
+/// special files, what a rename leaves in a name's place, ranges that are cut out of files and put into them. Neither tree
+/// that is compared has what it did.
+pub fn is_in_no_tree(op: &Op, skip: Option<Skip>) -> bool {
+    let (ok, without) = (op.result.is_ok(), skip == Some(Skip::NoCall));
+    match op.kind {
+        OpKind::Rename => ok && skip.is_none() && op.flags & RENAME_WHITEOUT != 0,
+        OpKind::Mknod => ok && without,
+        OpKind::Fallocate => ok && without && op.flags & FALLOC_FL_KEEP_SIZE == 0,
+        _ => false,
+    }
 }
 
 /// Compares names, types, sizes and texts of links below the root of `fs` with `tree`; `None` once `stop`

@@ -2,10 +2,11 @@
 
 use fsage_format::result::experiment::{
     BenchRun, Configuration, EXPERIMENT_FORMAT, EXPERIMENT_VERSION, Experiment, ExperimentDrift,
-    FailedRun, MetricSummary, NormalityTest, StopReason, StoppingRule, Trend,
+    FailedRun, MeanInterval, MetricSummary, NormalityTest, StopReason, StoppingRule, Trend,
 };
 use fsage_stats::{
-    SIGNIFICANCE, drift, mean_interval, outliers, positive_mean_interval, shapiro_wilk, summary,
+    IntervalKind, SIGNIFICANCE, drift, mean_interval, outliers, positive_mean_interval_kind,
+    shapiro_wilk, summary,
 };
 
 use super::kept::Found;
@@ -120,8 +121,11 @@ pub fn summarize(name: &str, runs: &[BenchRun], required: bool) -> MetricSummary
     let of = |run: &BenchRun| Some((run.run, *run.metrics.get(name)?));
     let (numbers, samples): (Vec<u32>, Vec<f64>) = runs.iter().filter_map(of).unzip();
     let apart = independent(name, runs);
-    let interval = mean_interval(&apart, 0.95);
-    let ends = positive_mean_interval(&apart, 0.95).or(interval);
+    let student = mean_interval(&apart, 0.95);
+    let of_any = || student.map(|i| (i, IntervalKind::Student));
+    let found = positive_mean_interval_kind(&apart, 0.95).or_else(of_any);
+    let (ends, kind) = found.unzip();
+    let half = student.map(|i| (i.high - i.low) / 2.0);
     let all = summary(&samples);
     let far = outliers(&samples);
     MetricSummary {
@@ -130,7 +134,13 @@ pub fn summarize(name: &str, runs: &[BenchRun], required: bool) -> MetricSummary
         required,
         n: samples.len() as u64,
         mean: all.mean,
-        half_width: interval.map(|i| (i.high - i.low) / 2.0),
+        half_width: half.filter(|_| kind == Some(IntervalKind::Student)),
+        half_width_student: half,
+        interval: kind.map(|kind| match kind {
+            IntervalKind::Student => MeanInterval::Student,
+            IntervalKind::StudentFromZero => MeanInterval::StudentFromZero,
+            IntervalKind::LogNormal => MeanInterval::LogNormal,
+        }),
         lower: ends.map(|i| i.low),
         upper: ends.map(|i| i.high),
         median: fsage_stats::median(&samples),
@@ -423,6 +433,31 @@ mod tests {
         assert!(
             said.contains("elapsed drifts over the experiment: +0.4"),
             "{said}"
+        );
+    }
+
+    #[test]
+    fn which_interval_a_mean_has_is_said() {
+        let wide = [1.2, 2.0, 1.4, 9.0, 3.1, 1.1];
+        let narrow = [10.0, 10.1, 9.9, 10.0];
+        let found = judged([&wide, &narrow], StopReason::MaxRuns);
+        let of = |at: usize| found.configurations[at].metric("elapsed").unwrap();
+        let (wide, narrow) = (of(0), of(1));
+        assert_eq!(narrow.interval, Some(MeanInterval::Student));
+        let half = narrow.half_width.unwrap();
+        assert!((narrow.mean + half - narrow.upper.unwrap()).abs() < 1e-9);
+        assert_eq!(narrow.half_width_student, Some(half));
+        assert_eq!(wide.interval, Some(MeanInterval::LogNormal));
+        assert_eq!(wide.half_width, None, "it is not symmetric");
+        // What the rule of stopping is about is told all the same.
+        let rule = wide.half_width_relative().unwrap();
+        let width = found.configurations[0]
+            .stop_text
+            .contains(&format!("±{:.1} %", rule * 100.0));
+        assert!(
+            width && rule > 0.25,
+            "{}",
+            found.configurations[0].stop_text
         );
     }
 

@@ -42,6 +42,8 @@ fn metric(name: &str, unit: &str, required: bool) -> MetricSummary {
         n: 0,
         mean: 0.0,
         half_width: None,
+        half_width_student: None,
+        interval: None,
         lower: None,
         upper: None,
         median: 0.0,

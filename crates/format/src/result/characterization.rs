@@ -106,7 +106,8 @@ pub struct KindStats {
     pub latency_total_ns: u64,
     /// Share of the total latency, in percent.
     pub latency_percent: f64,
-    /// Median latency in nanoseconds; quantiles are exact to 1 %; `None` without any latency.
+    /// Median latency in nanoseconds, of an even number the mean of the two in the middle; quantiles are exact to 1 %, and each
+    /// is the smallest latency that so many do not exceed. `None` without any latency.
     pub latency_p50_ns: Option<u64>,
     /// 90th percentile.
     pub latency_p90_ns: Option<u64>,

@@ -347,8 +347,15 @@ pub struct MetricSummary {
     pub n: u64,
     /// Their mean.
     pub mean: f64,
-    /// Half the width of the mean's 95 % interval (Student's t); absent for fewer than two runs.
+    /// How far `low` and `high` lie from the mean, where that is the same: `interval` is `student`; else, and for fewer than
+    /// two runs, absent. (Files without `interval` have `half_width_student` here.)
     pub half_width: Option<f64>,
+    /// Half the width of Student's interval, whichever `low` and `high` are: what the stopping rule is about.
+    #[serde(default)]
+    pub half_width_student: Option<f64>,
+    /// Whose interval `low` and `high` are; absent without one, and in files of before.
+    #[serde(default)]
+    pub interval: Option<MeanInterval>,
     /// Lower end of the mean's 95 % interval: Student's; where that is wider than a quarter of the mean to
     /// each side, of a log-normal mean (Olsson 2005): by a factor to each side, never negative.
     #[serde(rename = "low", alias = "lower")]
@@ -373,11 +380,24 @@ pub struct MetricSummary {
 }
 
 impl MetricSummary {
-    /// Half the interval's width over the mean; `None` without an interval or for a mean of 0.
+    /// Half the width of Student's interval over the mean; `None` without an interval or for a mean of 0.
     pub fn half_width_relative(&self) -> Option<f64> {
-        let relative = self.half_width? / self.mean.abs();
+        let half = self.half_width_student.or(self.half_width)?;
+        let relative = half / self.mean.abs();
         relative.is_finite().then_some(relative)
     }
+}
+
+/// Whose interval of a mean one is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MeanInterval {
+    /// Student's t: symmetric around the mean.
+    Student,
+    /// The same, from 0 on.
+    StudentFromZero,
+    /// Of a log-normal mean: by a factor to each side.
+    LogNormal,
 }
 
 /// The test of Shapiro and Wilk.

@@ -381,6 +381,10 @@ pub struct Ranked {
     /// place is then not known.
     #[serde(default)]
     pub disturbed: bool,
+    /// Its place in the order that the text tells, which is that of those that are not disturbed; absent for one that is,
+    /// and where fewer than two others are left, of which no order is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place_told: Option<u32>,
 }
 
 /// How sure an order is.

@@ -197,6 +197,10 @@ pub struct ReplayVerified {
     pub wrong: u64,
     /// The first of them in the order of their names.
     pub first: Vec<WrongName>,
+    /// Operations that changed names or sizes in the trace and have no call on a target, or none for all of it, by kind: what
+    /// they did is in neither of the trees that were compared.
+    #[serde(default)]
+    pub not_verified: BTreeMap<String, u64>,
 }
 
 /// A name that is not as the trace leads to.

@@ -4,6 +4,7 @@ use fsage_format::result::experiment::{
     BenchRun, Configuration, Experiment, FailedRun, MetricSummary,
 };
 
+use crate::names::PARTS;
 use crate::page::Page;
 use crate::table::{Align, TextTable};
 use crate::units;
@@ -31,9 +32,6 @@ const ACTIVITY: [&[(&str, &str)]; 2] = [
         ("flush", "flush after"),
     ],
 ];
-
-/// What separates the parts of a configuration's name.
-pub(super) const PARTS: &str = " / ";
 
 /// Everything else that a terminal shows of an experiment.
 pub(super) fn add(page: &mut Page, experiment: &Experiment, width: u16) {

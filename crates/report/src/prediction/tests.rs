@@ -153,6 +153,7 @@ fn prediction(targets: Vec<TargetPrediction>, p: f64) -> Prediction {
             latency_total_ns: t.latency_total_ns.unwrap(),
             ratio: elapsed(t) / elapsed(whole[0]),
             disturbed: false,
+            place_told: Some(place),
         })
         .collect();
     let mut pairs = Vec::new();

@@ -1,6 +1,7 @@
 //! The sink that characterises.
 
 use fsage_core::{KindClass, Op, OpFlags, OpKind, OpSink, PathTable, SinkError};
+use fsage_stats::median_of_ranks;
 use hdrhistogram::Histogram;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -300,18 +301,16 @@ fn kind_stats(kinds: &[KindTally], total_ns: u64) -> Vec<KindStats> {
         .zip(kinds)
         .filter(|(_, kind)| kind.count > 0)
         .map(|(&name, kind)| {
-            let at = |quantile| {
-                kind.latencies
-                    .as_ref()
-                    .map(|l| l.value_at_quantile(quantile).min(kind.max_ns))
-            };
+            let latencies = kind.latencies.as_ref();
+            let of = |l: &Histogram<u64>, share| l.value_at_quantile(share).min(kind.max_ns);
+            let at = |quantile| latencies.map(|l| of(l, quantile));
             KindStats {
                 kind: name,
                 count: kind.count,
                 errors: kind.errors,
                 latency_total_ns: kind.total_ns,
                 latency_percent: percent(kind.total_ns, total_ns),
-                latency_p50_ns: at(0.5),
+                latency_p50_ns: latencies.map(|l| median_of_ranks(l.len(), |share| of(l, share))),
                 latency_p90_ns: at(0.9),
                 latency_p99_ns: at(0.99),
                 latency_p999_ns: at(0.999),

@@ -2,7 +2,7 @@
 
 use fsage_core::{Errno, Fd, KindClass, Op, OpFlags, OpKind, Outcome, PathId, PathTable, Pid, Tid};
 use fsage_namespace::flags::O_CLOEXEC;
-use fsage_namespace::path::{below_root, join, moved};
+use fsage_namespace::path::{below_directory, below_root, join, moved};
 
 use super::args::{Arg, FdName, fd_name, is_device};
 use super::files::{Files, file_id};
@@ -155,7 +155,11 @@ impl Importer {
         let tid = op.tid.0;
         let dir = self.directory(tid, at(call, row.dir))?;
         let text = arg_at(call, row.path)?;
-        let path = self.name_of(&mut op, text);
+        let path = if call.name == "openat2" && is_own_root(at(call, 2)) {
+            text_of(&mut op, text).map(|path| below_directory(&path))
+        } else {
+            self.name_of(&mut op, text)
+        };
         if op.kind == OpKind::Stat && path.as_deref() == Some(b"") && at(call, row.dir).is_some() {
             return self.stat_of_fd(op, call, &dir, ops);
         }
@@ -475,6 +479,12 @@ fn moves_too_much(name: &str, result: Outcome) -> bool {
 fn skipped(call: &Call<'_>, taken: Taken) -> Taken {
     let captured = path_call(call.name).is_some() || fd_call(call.name).is_some();
     if captured { taken } else { Taken::Unknown }
+}
+
+/// Whether the directory of an `openat2` is the root of its name.
+fn is_own_root(how: Option<Arg<'_>>) -> bool {
+    let resolve = how.and_then(|how| how.field("resolve"));
+    resolve.is_some_and(|it| it.0.split(|&b| b == b'|').any(|w| w == b"RESOLVE_IN_ROOT"))
 }
 
 /// A path argument; an address instead of text marks the record.

@@ -57,6 +57,10 @@ pub(super) enum Ret<'a> {
     Unknown(Option<&'a str>),
 }
 
+/// What is said of the times of `strace -r`. They cannot be added up: with `-ff` they are since a line of another file.
+pub(super) const SINCE_THE_EPOCH: &str =
+    "times since the epoch as `strace -ttt` writes them, not since the line before (`strace -r`)";
+
 /// Recognises a line. The error says what was expected.
 pub(super) fn parse_line(line: &[u8]) -> Result<Line<'_>, &'static str> {
     if line.starts_with(b"strace: ") {
@@ -67,6 +71,9 @@ pub(super) fn parse_line(line: &[u8]) -> Result<Line<'_>, &'static str> {
         });
     }
     let (tid, rest) = take_tid(line);
+    if is_relative(line, rest) {
+        return Err(SINCE_THE_EPOCH);
+    }
     let (time_ns, rest) =
         take_time(rest).ok_or("a time in seconds with a fraction, as `strace -ttt` writes it")?;
     let event = parse_event(rest)?;
@@ -220,6 +227,23 @@ fn take_tid(line: &[u8]) -> (Option<u32>, &[u8]) {
     }
 }
 
+/// Whether the time that `rest` begins with is one of `strace -r`: those, and no others, have their seconds in six
+/// columns, behind the thread's number in five and a blank.
+fn is_relative(line: &[u8], rest: &[u8]) -> bool {
+    let at = line.len() - rest.trim_ascii_start().len();
+    let Some(before) = line.get(..at) else {
+        return false;
+    };
+    let thread = before.trim_ascii_end().len();
+    let column = match before.first() {
+        Some(b'[') => thread + 1,
+        Some(b) if !b.is_ascii_whitespace() => thread.max(5) + 1,
+        _ => 0,
+    };
+    let dot = line.iter().skip(at).position(|&b| b == b'.');
+    at > column && dot.is_some_and(|digits| at + digits == column + 6)
+}
+
 fn take_time(text: &[u8]) -> Option<(u64, &[u8])> {
     let text = trim(text);
     let end = text.iter().position(|&b| b == b' ')?;
@@ -306,6 +330,34 @@ mod tests {
                 "{}",
                 text.escape_ascii()
             );
+        }
+    }
+
+    #[test]
+    fn relative_times_are_told_from_those_since_the_epoch() {
+        for text in [
+            &b"     0.000000 brk(NULL) = 0x1"[..],
+            b"    12.000301 brk(NULL) = 0x1",
+            b"11234      0.000301 brk(NULL) = 0x1",
+            b"7          0.000301 brk(NULL) = 0x1",
+            b"1234567      0.000301 brk(NULL) = 0x1",
+            b"[pid 11234]      0.000301 brk(NULL) = 0x1",
+        ] {
+            assert_eq!(
+                parse_line(text),
+                Err(SINCE_THE_EPOCH),
+                "{}",
+                text.escape_ascii()
+            );
+        }
+        for text in [
+            &b"0.000000 brk(NULL) = 0x1"[..],
+            b"7     0.000301 brk(NULL) = 0x1",
+            b"7  1.000301 brk(NULL) = 0x1",
+            b"11234 1700000000.000301 brk(NULL) = 0x1",
+            b"[pid    77] 1700000000.000301 brk(NULL) = 0x1",
+        ] {
+            assert!(parse_line(text).is_ok(), "{}", text.escape_ascii());
         }
     }
 

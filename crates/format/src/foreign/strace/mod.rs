@@ -21,6 +21,7 @@
 mod args;
 mod calls;
 mod copies;
+mod elsewhere;
 mod export;
 mod fd_calls;
 mod files;
@@ -65,8 +66,10 @@ pub struct StraceReport {
     pub lines: u64,
     /// Operations yielded.
     pub operations: u64,
-    /// Calls that are none of those that are captured, by name.
+    /// Calls that are none of those that are captured and may be about files, by name.
     pub other_calls: BTreeMap<String, u64>,
+    /// Calls that are known to be no operations on files, by name.
+    pub no_file_calls: BTreeMap<String, u64>,
     /// Captured calls that never returned.
     pub unreturned: u64,
     /// Operations on pipes, sockets, devices and anonymous inodes, which are no file system's.
@@ -210,6 +213,9 @@ impl<R: BufRead> StraceSource<R> {
         self.report.skipped_lines += 1;
         let shown = text.get(..60).unwrap_or(text).escape_ascii().to_string();
         let problem = format!("expected {expected}, found `{shown}`");
+        if expected == line::SINCE_THE_EPOCH {
+            return Err(FormatError::corrupt(&self.name, self.place(), problem));
+        }
         let allowed = TOLERATED_LINES.max(self.report.lines / 100);
         if self.report.skipped_lines > allowed {
             let problem = format!(
@@ -267,6 +273,10 @@ impl<R: BufRead> StraceSource<R> {
         let time_ns = time_ns
             .checked_sub(start)
             .ok_or("a time that is not before the first line's")?;
+        // Without its blanks a text of `strace -r` is known by this.
+        if start == 0 && time_ns < self.order.last_line_ns() {
+            return Err(line::SINCE_THE_EPOCH);
+        }
         let tid = self.thread(tid);
         self.order.line(time_ns);
         match event {
@@ -383,7 +393,7 @@ impl<R: BufRead> StraceSource<R> {
         let mut ops = Vec::new();
         match self.importer.call(tid, start_ns, call, &mut ops) {
             Taken::Known => {}
-            Taken::Unknown => self.count_other(call.name),
+            Taken::Unknown => self.count_other(call),
             Taken::Unreturned => self.report.unreturned += 1,
             Taken::Malformed(expected) => return Err(expected),
         }
@@ -421,13 +431,17 @@ impl<R: BufRead> StraceSource<R> {
         self.order.push(op);
     }
 
-    fn count_other(&mut self, name: &str) {
-        let counts = &mut self.report.other_calls;
-        if let Some(count) = counts.get_mut(name) {
+    fn count_other(&mut self, call: &line::Call<'_>) {
+        let counts = if elsewhere::is_no_file_call(call) {
+            &mut self.report.no_file_calls
+        } else {
+            &mut self.report.other_calls
+        };
+        if let Some(count) = counts.get_mut(call.name) {
             *count += 1;
         } else {
             let name = if counts.len() < MAX_NAMES {
-                name
+                call.name
             } else {
                 "(more)"
             };

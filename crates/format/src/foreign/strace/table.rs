@@ -40,6 +40,7 @@ pub(super) struct FdCall {
     pub vector: bool,
 }
 
+const O_PATH: u32 = fsage_namespace::flags::O_PATH;
 const NOFOLLOW: u32 = 0x100;
 const WILLNEED: u32 = 3;
 /// `O_CREAT | O_WRONLY | O_TRUNC`.
@@ -51,6 +52,7 @@ pub(super) fn path_call(name: &str) -> Option<PathCall> {
     let (kind, at, implied) = match name {
         "open" => (Open, [NO, 0, NO, NO, 1, NO, NO], 0),
         "openat" | "openat2" => (Open, [0, 1, NO, NO, 2, NO, NO], 0),
+        "open_tree" => (Open, [0, 1, NO, NO, NO, NO, NO], O_PATH),
         "creat" => (Open, [NO, 0, NO, NO, NO, NO, NO], CREAT),
         "stat" | "stat64" | "oldstat" => (Stat, [NO, 0, NO, NO, NO, NO, NO], 0),
         "lstat" | "lstat64" | "oldlstat" => (Stat, [NO, 0, NO, NO, NO, NO, NO], NOFOLLOW),

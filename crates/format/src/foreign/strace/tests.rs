@@ -86,6 +86,60 @@ fn without_paths(text: &str) -> String {
 }
 
 #[test]
+fn a_directory_can_be_the_root_of_a_name() {
+    let text = r#"1 1.000001 openat(AT_FDCWD</>, "/srv", O_RDONLY|O_DIRECTORY) = 3</srv> <0.000001>
+1 1.000002 openat2(3</srv>, "/etc/x", {flags=O_RDONLY, resolve=RESOLVE_NO_MAGICLINKS|RESOLVE_IN_ROOT}, 24) = 4</srv/etc/x>
+1 1.000003 openat2(3</srv>, "a/../../x", {flags=O_RDONLY, resolve=RESOLVE_IN_ROOT}, 24) = -1 ENOENT (No such file or directory)
+1 1.000004 openat2(3</srv>, "/etc/y", {flags=O_RDONLY, resolve=RESOLVE_BENEATH}, 24) = -1 EXDEV (Invalid cross-device link)
+1 1.000005 open_tree(3</srv>, "etc", OPEN_TREE_CLOEXEC) = 5</srv/etc> <0.000001>
+1 1.000006 openat(5, "x", O_RDONLY) = 6</srv/etc/x> <0.000001>
+"#;
+    let (ops, source) = ops_of(text);
+    let names: Vec<_> = ops
+        .iter()
+        .map(|op| {
+            let text = |id: Option<fsage_core::PathId>| {
+                id.map_or_else(String::new, |id| {
+                    String::from_utf8_lossy(source.paths().get(id)).into_owned()
+                })
+            };
+            (text(op.dir), text(op.path))
+        })
+        .collect();
+    let expected = [
+        ("", "/srv"),
+        ("/srv", "etc/x"),
+        ("/srv", "x"),
+        ("", "/etc/y"),
+        ("/srv", "etc"),
+        ("/srv/etc", "x"),
+    ];
+    assert_eq!(
+        names,
+        expected.map(|(dir, path)| (dir.to_owned(), path.to_owned()))
+    );
+    assert_eq!(ops[1].file, ops[5].file);
+}
+
+#[test]
+fn relative_times_are_refused() {
+    let line = |blanks: &str, n: u32| {
+        format!(
+            "11234 {blanks}0.{:06} close({n}) = 0\n",
+            if n == 0 { 0 } else { 999 - n }
+        )
+    };
+    for blanks in ["     ", ""] {
+        let text: String = (0..40).map(|n| line(blanks, n)).collect();
+        let error = import(text.as_bytes()).unwrap_err().to_string();
+        assert!(
+            error.contains("`strace -ttt`") && error.contains("`strace -r`"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn interrupted_calls_come_back_in_the_order_of_their_start() {
     let text = r#"1 1.000001 read(3<pipe:[5]>,  <unfinished ...>
 2 1.000002 openat(AT_FDCWD</>, "x", O_RDONLY <unfinished ...>
@@ -386,9 +440,10 @@ fn every_other_captured_call_has_its_kind() {
     assert_eq!(of(OpKind::Mmap).flags, 1 | (1 << 8));
     assert_eq!(ops.last().unwrap().result.errno(), Some(Errno::EINTR));
     assert_eq!(
-        source.report().other_calls.keys().collect::<Vec<_>>(),
+        source.report().no_file_calls.keys().collect::<Vec<_>>(),
         ["brk", "exit_group"]
     );
+    assert!(source.report().other_calls.is_empty());
 }
 
 #[test]
