@@ -2,6 +2,7 @@
 
 use fsage_core::{Fd, Op, OpFlags, OpKind};
 use fsage_namespace::flags::{O_APPEND, O_DIRECT};
+use fsage_namespace::pending::is_another;
 use fsage_namespace::registered::is_of_registered;
 
 use super::process::OpenId;
@@ -47,6 +48,7 @@ impl Namespace {
             return;
         }
         let mut open = op.fd.and_then(|fd| self.processes.open_of(op.pid.0, fd));
+        open = open.filter(|&open| !self.is_of_another(op, open));
         let mut node = open
             .and_then(|o| self.processes.open(o))
             .map(|o| o.ino)
@@ -63,9 +65,11 @@ impl Namespace {
         } else if open.is_none()
             && let Some(fd) = op.fd.filter(|_| op.kind != OpKind::Close)
         {
-            // Opened before the trace began.
-            let id = self.make_open(node, 0, false, false);
-            self.processes.install(op.pid.0, fd, id, false);
+            // Opened before the trace began, or by nothing that it tells.
+            let id = self.make_open(op, node, false, false);
+            if let Some(before) = self.processes.install(op.pid.0, fd, id, false) {
+                self.close(before, out);
+            }
             open = Some(id);
         }
         if matches!(op.kind, OpKind::Read | OpKind::Write | OpKind::Fstat)
@@ -80,13 +84,22 @@ impl Namespace {
         self.act_on_open(op, node, open, out);
     }
 
+    /// Whether the trace says that an operation is on another file than its descriptor stands for, and knows that one.
+    fn is_of_another(&self, op: &Op, open: OpenId) -> bool {
+        let open = self.processes.open(open);
+        let another = open.filter(|open| is_another(open.file, op.file));
+        another.is_some_and(|open| {
+            let other = op.file.and_then(|id| self.tree.identified(id));
+            other.is_some_and(|other| other != open.ino)
+        })
+    }
+
     /// The open file of a request to a registered file.
     fn open_of_registered(&mut self, op: &Op, node: Ino, out: &mut Resolved) -> OpenId {
         let direct = op.record.contains(OpFlags::DIRECT);
         let process = op.pid.0;
         let hint = self.registered.last(process, node, direct);
         let found = self.processes.open_where(process, hint, |file| {
-            // Of one that was open before, the flags are not known.
             file.ino == node && (file.flags == 0 || (file.flags & O_DIRECT != 0) == direct)
         });
         if let Some((fd, open)) = found {
@@ -98,7 +111,7 @@ impl Namespace {
         if let Some(closed) = old.and_then(|(process, fd)| self.processes.close(process, fd)) {
             self.close(closed, out);
         }
-        let open = self.make_open(node, 0, false, false);
+        let open = self.make_open(op, node, false, false);
         self.processes.install(process, fd, open, true);
         self.registered.set(process, node, direct, fd);
         open
@@ -108,8 +121,11 @@ impl Namespace {
     fn act_on_open(&mut self, op: &Op, node: Ino, open: Option<OpenId>, out: &mut Resolved) {
         if op.kind == OpKind::Close {
             out.action = Action::Plain;
-            if let Some(id) = op.fd.and_then(|fd| self.processes.close(op.pid.0, fd)) {
-                out.action = self.close(id, out);
+            // Where its number has been given again, that is another's.
+            if let Some(fd) = op.fd.filter(|_| open.is_some())
+                && let Some(closed) = self.processes.close(op.pid.0, fd)
+            {
+                out.action = self.close(closed, out);
             }
             return;
         }
@@ -122,10 +138,8 @@ impl Namespace {
             OpKind::Dup => {
                 let number = op.result.value().and_then(|v| i32::try_from(v).ok());
                 if let (Some(fd), Some(number)) = (op.fd, number) {
-                    let before = self.processes.dup(op.pid.0, fd, Fd(number), false);
-                    if let Some(before) = before {
-                        self.close(before, out);
-                    }
+                    let before = self.processes.give_duplicate(op, fd, Fd(number), false);
+                    self.close_each(before, out);
                 }
             }
             OpKind::Seek => {
