@@ -22,7 +22,7 @@ impl Namespace {
             kind if kind.class() == KindClass::Name => {
                 // getxattr, statfs and link have forms on descriptors, which come without a path.
                 if op.path.is_none() && op.fd.is_some() {
-                    self.on_descriptor(op, out);
+                    self.on_descriptor(op, paths, out);
                     if let (OpKind::Link, true, Some(node)) = (op.kind, op.result.is_ok(), out.node)
                     {
                         out.walks[1] = self.walk(op, paths, true, false);
@@ -36,7 +36,7 @@ impl Namespace {
                 out.charged = true;
                 out.action = Action::Plain;
             }
-            _ => self.on_descriptor(op, out),
+            _ => self.on_descriptor(op, paths, out),
         }
     }
 
@@ -112,7 +112,13 @@ impl Namespace {
         }
     }
 
-    fn walk(&mut self, op: &Op, paths: &PathTable, second: bool, follow: bool) -> Option<Walk> {
+    pub(super) fn walk(
+        &mut self,
+        op: &Op,
+        paths: &PathTable,
+        second: bool,
+        follow: bool,
+    ) -> Option<Walk> {
         let (path, dir) = if second {
             (op.path2, op.dir2.or(op.dir))
         } else {
@@ -135,7 +141,7 @@ impl Namespace {
     }
 
     /// The file at the end of a walk that the trace shows to exist; learned if it is new.
-    fn learn(&mut self, op: &Op, walk: &Walk, kind: NodeKind) -> Ino {
+    pub(super) fn learn(&mut self, op: &Op, walk: &Walk, kind: NodeKind) -> Ino {
         let mut node = walk.node;
         if !node.is_some() {
             let Some(last) = walk.last else {

@@ -1,6 +1,6 @@
 //! What each kind of operation on an open file does.
 
-use fsage_core::{Fd, Op, OpFlags, OpKind};
+use fsage_core::{Fd, Op, OpFlags, OpKind, PathTable};
 use fsage_namespace::flags::{O_APPEND, O_DIRECT};
 use fsage_namespace::pending::is_another;
 use fsage_namespace::registered::is_of_registered;
@@ -34,10 +34,30 @@ impl Namespace {
         } else {
             NodeKind::Regular
         };
-        self.tree.nameless(kind, inside, false)
+        let node = self.tree.nameless(kind, inside, false);
+        if let Some(inode) = self.tree.inode_mut(node) {
+            inode.untold = !inside;
+        }
+        node
     }
 
-    pub(super) fn on_descriptor(&mut self, op: &Op, out: &mut Resolved) {
+    /// The file of a descriptor that was opened before the trace began, by the path that the trace has for it.
+    fn told_by_path(&mut self, op: &Op, paths: &PathTable) -> Option<Ino> {
+        let path = op.path.filter(|_| op.result.is_ok())?;
+        if !self.resolver.is_absolute(paths, path) {
+            return None;
+        }
+        let walk = self.walk(op, paths, false, true)?;
+        let directory = op.record.contains(OpFlags::DIRECTORY) || op.kind == OpKind::Readdir;
+        let kind = if directory {
+            NodeKind::Directory
+        } else {
+            NodeKind::Regular
+        };
+        Some(self.learn(op, &walk, kind)).filter(|node| node.is_some())
+    }
+
+    pub(super) fn on_descriptor(&mut self, op: &Op, paths: &PathTable, out: &mut Resolved) {
         if op.record.contains(OpFlags::NOT_A_FILE) {
             if let (OpKind::Close, Some(fd)) = (op.kind, op.fd)
                 && let Some(closed) = self.processes.close(op.pid.0, fd)
@@ -52,7 +72,8 @@ impl Namespace {
         let mut node = open
             .and_then(|o| self.processes.open(o))
             .map(|o| o.ino)
-            .or_else(|| op.file.and_then(|id| self.tree.identified(id)));
+            .or_else(|| op.file.and_then(|id| self.tree.identified(id)))
+            .or_else(|| self.told_by_path(op, paths));
         if node.is_none() && op.file.is_some() {
             node = Some(self.nameless_of(op));
         }
@@ -80,7 +101,11 @@ impl Namespace {
         out.node = Some(node);
         out.open = open;
         out.charged = self.tree.inode(node).is_some_and(|n| n.in_scope);
-        self.unexplained.out_of_scope += u64::from(!out.charged);
+        if !out.charged {
+            let untold = self.tree.inode(node).is_some_and(|n| n.untold);
+            self.unexplained.unknown_descriptors += u64::from(untold);
+            self.unexplained.out_of_scope += u64::from(!untold);
+        }
         self.act_on_open(op, node, open, out);
     }
 
