@@ -103,6 +103,17 @@ impl<O, D: Clone + Default, F: Copy> Processes<O, D, F> {
         op: &Op,
         file_of: impl Fn(&O) -> Option<FileId>,
     ) -> Vec<Closed<O>> {
+        let next_of = |p: &Pending| {
+            // A thread's next call begins when its last one is over. Pages are touched within calls too.
+            op.kind != OpKind::Fault && p.task == op.pid.0 && p.thread == Some(op.tid.0)
+        };
+        // Mostly one thread does one call after the other.
+        if let [only] = *self.pending
+            && next_of(&only)
+        {
+            self.pending.clear();
+            return self.given(only).into_iter().collect();
+        }
         let mut closed = Vec::new();
         let over = self.pending.partition_point(|p| !is_over(p, op));
         for at in (over..self.pending.len()).rev() {
@@ -113,10 +124,7 @@ impl<O, D: Clone + Default, F: Copy> Processes<O, D, F> {
                 closed.extend(self.given(next));
             }
         }
-        // A thread's next call begins when its last one is over. Pages are touched within calls too.
-        if op.kind != OpKind::Fault {
-            closed.extend(self.settle_where(|p| p.task == op.pid.0 && p.thread == Some(op.tid.0)));
-        }
+        closed.extend(self.settle_where(next_of));
         if let Some(at) = self.meant(op, file_of) {
             closed.extend(self.over(at));
         }
