@@ -47,12 +47,11 @@ pub fn follow<O>(descriptors: &mut Descriptors<O>, op: &Op) -> Vec<O> {
 /// any more.
 pub fn install<O>(descriptors: &mut Descriptors<O>, op: &Op, fd: Fd, open: O) -> Vec<O> {
     let open = descriptors.add(open);
-    let closed = match op.kind {
-        OpKind::Open => descriptors.give(op, fd, Some(open), op.flags & O_CLOEXEC != 0),
-        _ => {
-            let closed = descriptors.install(op.pid.0, fd, open, false);
-            closed.into_iter().collect()
-        }
+    let closed = if op.kind == OpKind::Open {
+        descriptors.give(op, fd, Some(open), op.flags & O_CLOEXEC != 0)
+    } else {
+        let closed = descriptors.install(op.pid.0, fd, open, false);
+        closed.into_iter().collect()
     };
     closed.into_iter().filter_map(|c| c.last).collect()
 }

@@ -39,12 +39,11 @@ impl Model {
             append,
             placed: node.is_some_and(|node| self.needs_room(node)),
         });
-        let gone = match op.kind {
-            OpKind::Open => self.processes.give(op, fd, Some(open), on_exec),
-            _ => {
-                let gone = self.processes.install(op.pid.0, fd, open, on_exec);
-                gone.into_iter().collect()
-            }
+        let gone = if op.kind == OpKind::Open {
+            self.processes.give(op, fd, Some(open), on_exec)
+        } else {
+            let gone = self.processes.install(op.pid.0, fd, open, on_exec);
+            gone.into_iter().collect()
         };
         step.uses.push(Use(Key::Open(key), Mode::Exclusive));
         self.let_go(gone, &mut step.closes);
