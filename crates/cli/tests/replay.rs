@@ -1198,3 +1198,126 @@ fn a_start_of_many_small_files_has_room_or_nothing_is_made() {
         assert!(left.is_empty(), "{left:?}");
     }
 }
+
+/// Threads overlap: the number that one's close frees is given to another by an open that began before it, or that
+/// ends before it does.
+#[test]
+fn a_number_is_of_the_file_that_it_was_when_the_call_began() {
+    use OpKind::{Close, Open, Write};
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    let mut made = Made::new();
+    for (kind, thread, start_ns, end_ns, path) in [
+        (Open, 1, 0, 5, &b"/w/one"[..]),
+        (Open, 2, 10, 50, b"/w/two"),
+        (Write, 1, 15, 18, b""),
+        (Close, 1, 20, 60, b""),
+        (Write, 2, 55, 58, b""),
+        (Write, 2, 65, 68, b""),
+        (Close, 2, 70, 190, b""),
+        (Open, 1, 80, 90, b"/w/three"),
+        (Write, 1, 95, 98, b""),
+        (Write, 1, 195, 198, b""),
+        (Write, 1, 200, 203, b""),
+    ] {
+        let op = made.op(kind, path, if kind == Write { 100 } else { 0 });
+        (op.tid, op.start_ns, op.latency_ns) = (Tid(thread), start_ns, Some(end_ns - start_ns));
+        match kind {
+            Open => (op.flags, op.result) = (0o1101, Outcome::ok(3)),
+            _ => (op.fd, op.length) = (Some(fsage_core::Fd(3)), Some(100)),
+        }
+    }
+    made.save(&dir.join("t.fst"), true);
+    for order in ["process", "file", "strict"] {
+        let out = dir.join(order);
+        std::fs::create_dir(&out).unwrap();
+        let line = [
+            "replay", "t.fst", order, "--order", order, "--verify", "--keep", "--json",
+        ];
+        let result = run(dir, line).exits(0).json();
+        assert_eq!(result["replayed"], 11, "{result}");
+        assert_eq!(
+            listing(&only_entry(&out)),
+            ["one 100 ", "three 300 ", "two 200 "]
+        );
+    }
+}
+
+/// Threads that open, write and close at once and hand on what they have open: of each call it is told to which
+/// file it went, by prediction and replay.
+#[test]
+fn of_threads_at_once_every_call_is_of_its_file() {
+    const PROGRAM: &str = r#"
+        #include <fcntl.h>
+        #include <pthread.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <unistd.h>
+        static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
+        static int handed = -1;
+        static int exchange(int fd) {
+            pthread_mutex_lock(&held);
+            int other = handed;
+            handed = fd;
+            pthread_mutex_unlock(&held);
+            return other;
+        }
+        static void *work(void *number) {
+            char name[64], bytes[300] = {0};
+            for (int i = 0; i < 250; i++) {
+                snprintf(name, sizeof name, "f%ld-%d", (long)number, i);
+                int fd = open(name, O_CREAT | O_EXCL | O_WRONLY, 0644);
+                for (int k = 0; k < 1 + i % 5; k++)
+                    if (write(fd, bytes, 1 + i) != 1 + i) abort();
+                if (i % 3 == 0) fd = exchange(fd);
+                if (fd >= 0 && write(fd, bytes, 7) != 7) abort();
+                if (fd >= 0) close(fd);
+            }
+            return 0;
+        }
+        int main(void) {
+            pthread_t threads[8];
+            for (long i = 0; i < 8; i++) pthread_create(&threads[i], 0, work, (void *)i);
+            for (int i = 0; i < 8; i++) pthread_join(threads[i], 0);
+            return 0;
+        }"#;
+    let dir = temp_in_memory();
+    let dir = dir.path();
+    if !tool("cc") {
+        return;
+    }
+    std::fs::write(dir.join("p.c"), PROGRAM).unwrap();
+    let mut cc = std::process::Command::new("cc");
+    let built = cc.args(["-pthread", "p.c", "-o", "p"]).current_dir(dir);
+    assert!(built.status().unwrap().success());
+    let profile = common::profile("ext4").display().to_string();
+    for method in ["auto", "ptrace"] {
+        let tree = dir.join(method);
+        std::fs::create_dir(&tree).unwrap();
+        let line = [
+            "trace", "--method", method, "--under", ".", "-o", "../t.fst", "--", "../p",
+        ];
+        run(&tree, line).exits(0);
+        let predicted = run(dir, ["predict", "t.fst", "--on", &profile, "--json"]);
+        let predicted = predicted.exits(0).json();
+        let kinds = predicted["targets"][0]["kinds"].as_array().unwrap();
+        for (kind, count) in common::mix(&dir.join("t.fst")) {
+            let row = kinds.iter().find(|row| row["kind"] == kind.as_str());
+            if ["open", "write", "close"].contains(&kind.as_str()) {
+                assert_eq!(row.unwrap()["operations"], count, "{method}: {kind}");
+            }
+        }
+        assert_eq!(predicted["warnings"], serde_json::json!([]));
+        let out = dir.join("out");
+        std::fs::create_dir(&out).unwrap();
+        let line = ["replay", "t.fst", "out", "--verify", "--keep", "--json"];
+        let result = run(dir, line).exits(0).json();
+        assert_eq!(result["verified"]["wrong"], 0, "{method}: {result}");
+        assert!(
+            result["skipped"]["unknown_descriptor"].is_null(),
+            "{result}"
+        );
+        assert_eq!(listing(&only_entry(&out)), listing(&tree), "{method}");
+        std::fs::remove_dir_all(&out).unwrap();
+    }
+}

@@ -7,6 +7,12 @@ use fsage_namespace::flags::{CLONE_THREAD, O_CLOEXEC};
 /// Descriptors of a trace's processes. `O`: what is kept of an open file.
 pub type Descriptors<O> = Processes<O, ()>;
 
+/// Brings descriptors to where they are as an operation begins; returns what nobody has open any more.
+pub fn settle<O>(descriptors: &mut Descriptors<O>, op: &Op) -> Vec<O> {
+    let closed = descriptors.settle(op, |_| None);
+    closed.into_iter().filter_map(|c| c.last).collect()
+}
+
 /// Follows an operation that makes or ends processes or copies a descriptor; returns what nobody has open any more.
 pub fn follow<O>(descriptors: &mut Descriptors<O>, op: &Op) -> Vec<O> {
     let pid = op.pid.0;
@@ -28,8 +34,7 @@ pub fn follow<O>(descriptors: &mut Descriptors<O>, op: &Op) -> Vec<O> {
         OpKind::Dup => match (op.fd, i32::try_from(value)) {
             (Some(old), Ok(new)) => {
                 let close_on_exec = op.flags & O_CLOEXEC != 0;
-                let closed = descriptors.dup(pid, old, Fd(new), close_on_exec);
-                closed.into_iter().collect()
+                descriptors.give_duplicate(op, old, Fd(new), close_on_exec)
             }
             _ => Vec::new(),
         },
@@ -38,10 +43,15 @@ pub fn follow<O>(descriptors: &mut Descriptors<O>, op: &Op) -> Vec<O> {
     closed.into_iter().filter_map(|c| c.last).collect()
 }
 
-/// Gives an open file to the descriptor that `op` tells of; returns what nobody has open any more.
-pub fn install<O>(descriptors: &mut Descriptors<O>, op: &Op, fd: Fd, open: O) -> Option<O> {
+/// Gives an open file to the descriptor that `op` tells of, as it ends if it opens that; returns what nobody has open
+/// any more.
+pub fn install<O>(descriptors: &mut Descriptors<O>, op: &Op, fd: Fd, open: O) -> Vec<O> {
     let open = descriptors.add(open);
-    let close_on_exec = op.kind == OpKind::Open && op.flags & O_CLOEXEC != 0;
-    let closed = descriptors.install(op.pid.0, fd, open, close_on_exec);
-    closed.and_then(|c| c.last)
+    let closed = if op.kind == OpKind::Open {
+        descriptors.give(op, fd, Some(open), op.flags & O_CLOEXEC != 0)
+    } else {
+        let closed = descriptors.install(op.pid.0, fd, open, false);
+        closed.into_iter().collect()
+    };
+    closed.into_iter().filter_map(|c| c.last).collect()
 }

@@ -6,11 +6,15 @@
 //!
 //! Always true: an open file goes with the last descriptor, or other owner, that holds it; what goes is
 //! handed back to the caller, in the order of the descriptors.
+//!
+//! Who follows a stream in which calls of threads overlap [settles](Processes::settle) each operation first and
+//! [gives](Processes::give) descriptors where others [install](Processes::install) them.
 
 use fsage_core::Fd;
 use rustc_hash::FxHashMap;
 
 use crate::flags::{CLONE_FILES, CLONE_FS, CLONE_THREAD, CLONE_VM};
+use crate::pending::Pending;
 use crate::{Fds, Mapping, Maps, Shared, SharedId};
 
 /// Descriptors and mappings of all tasks together, beyond which copies begin empty: more than a
@@ -59,7 +63,7 @@ pub struct Ended<O> {
     pub process: u32,
     /// Whether it was the last task of it.
     pub last: bool,
-    /// Its descriptors, if nobody shares them.
+    /// Its descriptors, if nobody shares them; and what its last calls replaced.
     pub closed: Vec<Closed<O>>,
 }
 
@@ -88,6 +92,8 @@ pub struct Processes<O, D, F = ()> {
     held: usize,
     /// The processes of threads that are tasks of their own.
     pub(crate) apart: FxHashMap<u32, u32>,
+    /// Descriptors that calls will have given by their ends, the first to end last.
+    pub(crate) pending: Vec<Pending>,
 }
 
 impl<O, D, F> Default for Processes<O, D, F> {
@@ -102,6 +108,7 @@ impl<O, D, F> Default for Processes<O, D, F> {
             opens: Shared::default(),
             held: 0,
             apart: FxHashMap::default(),
+            pending: Vec::new(),
         }
     }
 }
@@ -135,6 +142,8 @@ impl<O, D: Clone + Default, F: Copy> Processes<O, D, F> {
             };
             self.leave(task.process);
             self.enter(new, Task { process, ..task });
+            let pending = self.pending.iter_mut().filter(|p| p.task == old);
+            pending.for_each(|p| p.task = new);
         }
     }
 
@@ -250,13 +259,14 @@ impl<O, D: Clone + Default, F: Copy> Processes<O, D, F> {
     /// A new program: descriptors of its own without those that close on exec, no mappings. What was
     /// closed.
     pub fn exec(&mut self, task: u32) -> Vec<Closed<O>> {
+        let mut closed = self.settle_task(task);
         self.unshare(task, CLONE_FILES);
         let from = self.task(task);
         let on_exec = |(_, slot): &(Fd, Slot)| slot.close_on_exec();
         let fds = self.fds.get(from.fds).map(Fds::in_order);
         let going: Vec<_> = fds.into_iter().flatten().filter(on_exec).collect();
         let going = going.into_iter().filter_map(|(fd, _)| self.close(task, fd));
-        let closed = going.collect();
+        closed.extend(going);
         self.drop_maps(from.maps);
         let maps = self.maps.add(Maps::default());
         self.tasks.insert(task, Task { maps, ..from });
@@ -282,9 +292,10 @@ impl<O, D: Clone + Default, F: Copy> Processes<O, D, F> {
 
     /// A task ends.
     pub fn exit(&mut self, number: u32) -> Ended<O> {
+        let mut closed = self.settle_task(number);
         let task = self.task(number);
         self.tasks.remove(&number);
-        let closed = self.drop_fds(task.fds);
+        closed.extend(self.drop_fds(task.fds));
         self.drop_maps(task.maps);
         self.directories.release(task.directory);
         Ended {
@@ -379,6 +390,16 @@ impl<O, D: Clone + Default, F: Copy> Processes<O, D, F> {
         let fds = self.fds_of(task)?.in_order();
         let mut all = fds.into_iter().map(|(fd, slot)| (fd, slot.open()));
         all.find(|&(_, open)| fits(&self.opens, open))
+    }
+
+    /// The table of descriptors of a task.
+    pub(crate) fn table_of(&self, task: u32) -> Option<SharedId> {
+        Some(self.tasks.get(&task)?.fds)
+    }
+
+    /// The open file of a descriptor in a table.
+    pub(crate) fn fd_in(&self, table: SharedId, fd: Fd) -> Option<SharedId> {
+        Some(self.fds.get(table)?.get(fd)?.open())
     }
 
     #[inline]

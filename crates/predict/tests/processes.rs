@@ -6,7 +6,7 @@ use crate::common;
 
 use common::{Notes, Script, system};
 use fsage_core::metric::MetricId;
-use fsage_core::{Fd, Op, OpKind, Outcome};
+use fsage_core::{DevId, Fd, FileId, Op, OpKind, Outcome};
 use fsage_namespace::flags::{CLONE_FILES, CLONE_FS, CLONE_THREAD, O_CLOEXEC};
 use fsage_predict::{Options, Predictor, SystemVector};
 
@@ -140,4 +140,77 @@ fn a_thread_with_descriptors_of_its_own_is_followed() {
     (end.tid.0, end.length) = (2, Some(0));
     let mut predictor = followed(&s);
     assert_eq!(predictor.namespace_mut().processes.held(), (0, 0));
+}
+
+/// Threads that open and close at once: (kind, thread, start, end, descriptor, file). The file is told where it is above
+/// 0; writes are of 10 bytes.
+type Call = (OpKind, u32, u64, u64, i32, u64);
+
+/// The sizes of files 1 and 2 after these.
+fn sizes_after(calls: &[Call]) -> [u64; 2] {
+    let mut s = Script::default();
+    let id = |ino| FileId {
+        dev: DevId(1),
+        ino,
+        generation: 0,
+    };
+    for &(kind, thread, start_ns, end_ns, fd, file) in calls {
+        let op = match kind {
+            OpKind::Open => s.open(&format!("/d/f{file}"), 0o1101, fd),
+            OpKind::Write => s.data(kind, fd, 0, 10),
+            _ => s.fd(kind, fd),
+        };
+        (op.start_ns, op.latency_ns) = (start_ns, Some(end_ns - start_ns));
+        op.tid.0 = thread;
+        op.file = (file > 0).then(|| id(file));
+        if kind == OpKind::Write {
+            op.offset = None;
+        }
+    }
+    let mut predictor = followed(&s);
+    let namespace = predictor.namespace_mut();
+    assert_eq!(namespace.unexplained().unknown_descriptors, 0);
+    [1, 2].map(|file| {
+        let node = namespace.tree.identified(id(file)).unwrap();
+        namespace.tree.size(node)
+    })
+}
+
+#[test]
+fn a_number_that_a_close_frees_is_anothers_when_its_open_ends() {
+    use OpKind::{Close, Open, Write};
+    // The open that gets the number began before the close.
+    let began_before: [Call; 5] = [
+        (Open, 1, 0, 5, 3, 1),
+        (Open, 2, 10, 50, 3, 2),
+        (Write, 1, 15, 18, 3, 0),
+        (Close, 1, 20, 60, 3, 0),
+        (Write, 2, 55, 58, 3, 0),
+    ];
+    assert_eq!(sizes_after(&began_before), [10, 10]);
+    // It began within it, and ended first.
+    let within: [Call; 6] = [
+        (Open, 1, 0, 5, 3, 1),
+        (Write, 1, 6, 9, 3, 0),
+        (Close, 1, 10, 90, 3, 0),
+        (Open, 2, 20, 30, 3, 2),
+        (Write, 2, 35, 38, 3, 0),
+        (Write, 2, 95, 98, 3, 0),
+    ];
+    assert_eq!(sizes_after(&within), [10, 20]);
+}
+
+/// As ptrace tells it, which takes the cost of its stops off the ends of calls.
+#[test]
+fn an_open_that_ends_before_the_close_of_its_number_begins_waits_for_that() {
+    use OpKind::{Close, Open, Write};
+    let calls: [Call; 6] = [
+        (Open, 1, 0, 5, 3, 1),
+        (Open, 2, 10, 20, 3, 2),
+        (Write, 1, 25, 28, 3, 1),
+        (Close, 1, 30, 33, 3, 1),
+        (Write, 2, 40, 43, 3, 2),
+        (Write, 1, 45, 48, 3, 2),
+    ];
+    assert_eq!(sizes_after(&calls), [10, 20]);
 }

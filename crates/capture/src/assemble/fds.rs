@@ -1,7 +1,8 @@
 //! Calls on descriptors that move no data.
 
-use fsage_core::{CLOSE_BY_DUP, Fd, OpFlags, OpKind, Outcome};
+use fsage_core::{CLOSE_BY_DUP, Fd, FileId, OpFlags, OpKind, Outcome};
 use fsage_namespace::flags::CLONE_FILES;
+use fsage_namespace::pending::is_another;
 
 use super::Assembler;
 use super::process::Open;
@@ -73,10 +74,25 @@ impl Assembler {
         let op = self.begin_fd(OpKind::Close, call, call.args[0], call.file.as_ref());
         let fd = call.args[0] as i32;
         // Gone even where close reports an error (close(2), "Dealing with error returns").
-        self.processes.close(call.pid.0, Fd(fd));
+        if !self.is_given_again(call) {
+            self.processes.close(call.pid.0, Fd(fd));
+        }
         if call.file.is_some() || call.result < 0 {
             self.emit(op);
         }
+    }
+
+    /// Whether the number that a close has freed is another file's by now: calls are told as they end, and one that was
+    /// given it ended first.
+    fn is_given_again(&mut self, call: &RawCall) -> bool {
+        let closed = call.file.map(|file| FileId {
+            dev: self.devices.shown(file.dev),
+            ino: file.ino,
+            generation: file.generation,
+        });
+        let fd = Fd(call.args[0] as i32);
+        let open = self.processes.description(call.pid.0, fd);
+        is_another(open.and_then(|open| open.file), closed)
     }
 
     fn close_range(&mut self, call: &RawCall) {

@@ -6,8 +6,8 @@
 //! * the trace is read twice: [`scan`] finds what was there at the start and what the trace leads to,
 //!   [`replay`] carries it out. Memory grows with the files, processes and open files of the trace and
 //!   with a window of operations, not with its length;
-//! * an operation's descriptor is resolved in the order of the trace, so that its call goes to the
-//!   same open file whatever the threads' timing;
+//! * an operation's descriptor is resolved as the traced kernel had it when it began, so that its call goes to
+//!   the same open file whatever the threads' timing;
 //! * waits go backwards in the trace only: no two operations wait for each other.
 //!
 //! [`tree`] holds files and names, [`model`] and `descriptor` have one rule for each kind of operation,

@@ -8,7 +8,7 @@ mod process;
 
 use std::sync::Arc;
 
-use fsage_core::{Errno, Fd, Op, OpFlags, OpKind, PathId, PathTable, Pid, Tid};
+use fsage_core::{Errno, Fd, FileId, Op, OpFlags, OpKind, PathId, PathTable, Pid, Tid};
 use fsage_namespace::flags::{
     O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_PATH, O_TMPFILE, O_TRUNC,
 };
@@ -95,6 +95,8 @@ pub(super) struct OpenFile {
     pub(super) key: u64,
     pub(super) slot: Arc<Slot>,
     pub(super) node: Option<Ino>,
+    /// Which file the trace says that it is.
+    pub(super) file: Option<FileId>,
     pub(super) position: u64,
     pub(super) writable: bool,
     pub(super) direct: bool,
@@ -209,6 +211,8 @@ impl Model {
             ends: false,
         };
         self.tree.learned.operation();
+        let gone = self.processes.settle(&step.op, |open| open.file);
+        self.let_go(gone, &mut step.closes);
         match self.verdict(&mut step, paths) {
             Ok(_) if names::fails_elsewhere(op) => step.skip = Some(Skip::FailedThen),
             Ok(call) => step.call = call,
@@ -433,18 +437,25 @@ impl Model {
             .value()
             .and_then(|v| i32::try_from(v).ok())
             .map(Fd);
-        if let Some(fd) = fd {
+        let asked = |bits: u32| op.flags & bits == bits;
+        let verdict = if op.record.contains(OpFlags::NOT_A_FILE) {
+            Err(Skip::NotAFile)
+        } else if asked(O_TMPFILE | O_DIRECTORY) {
+            self.open_unnamed(step, paths, fd)
+        } else {
+            self.open_named(step, paths, fd)
+        };
+        if let Some(fd) = fd.filter(|_| verdict.is_err()) {
             // The number was free, whether its close was seen or not.
-            let gone = self.processes.close(op.pid.0, fd);
+            let gone = self.processes.give(&op, fd, None, false);
             self.let_go(gone, &mut step.closes);
         }
-        if op.record.contains(OpFlags::NOT_A_FILE) {
-            return Err(Skip::NotAFile);
-        }
+        verdict
+    }
+
+    fn open_named(&mut self, step: &mut ReplayStep, paths: &PathTable, fd: Option<Fd>) -> Verdict {
+        let op = step.op;
         let asked = |bits: u32| op.flags & bits == bits;
-        if asked(O_TMPFILE | O_DIRECTORY) {
-            return self.open_unnamed(step, paths, fd);
-        }
         let follow = !asked(O_NOFOLLOW) && !asked(O_CREAT | O_EXCL);
         let errno = op.result.errno();
         let kind = match errno {

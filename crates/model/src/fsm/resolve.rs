@@ -11,7 +11,7 @@ use fsage_namespace::flags::{
 use fsage_namespace::path::{beneath, is_beneath, join, normal};
 use rustc_hash::FxHashMap;
 
-use crate::descriptors::{Descriptors, follow};
+use crate::descriptors::{Descriptors, follow, settle};
 
 use super::model::{Pick, Stage, Type};
 use super::recency::Recency;
@@ -327,6 +327,9 @@ impl Resolver {
     }
 
     fn one(&mut self, op: &Op, paths: &PathTable) -> Result<Done, Out> {
+        for open in settle(&mut self.descriptors, op) {
+            self.let_go(open);
+        }
         match op.kind {
             OpKind::Fork
             | OpKind::Exec

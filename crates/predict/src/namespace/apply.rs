@@ -14,13 +14,15 @@ use super::{Action, Namespace, Resolved};
 
 impl Namespace {
     pub(super) fn apply_kind(&mut self, op: &Op, paths: &PathTable, out: &mut Resolved) {
+        let before = self.processes.settle(op, |open| open.file);
+        self.close_each(before, out);
         match op.kind {
             OpKind::Fork => self.fork(op, out),
             OpKind::Exit => self.exit(op, out),
             kind if kind.class() == KindClass::Name => {
                 // getxattr, statfs and link have forms on descriptors, which come without a path.
                 if op.path.is_none() && op.fd.is_some() {
-                    self.on_descriptor(op, out);
+                    self.on_descriptor(op, paths, out);
                     if let (OpKind::Link, true, Some(node)) = (op.kind, op.result.is_ok(), out.node)
                     {
                         out.walks[1] = self.walk(op, paths, true, false);
@@ -34,7 +36,7 @@ impl Namespace {
                 out.charged = true;
                 out.action = Action::Plain;
             }
-            _ => self.on_descriptor(op, out),
+            _ => self.on_descriptor(op, paths, out),
         }
     }
 
@@ -44,9 +46,7 @@ impl Namespace {
             let thread = op.result.value().and_then(|tid| u32::try_from(tid).ok());
             if let Some(thread) = thread.filter(|&tid| tid != 0) {
                 let gone = (self.processes).thread(op.pid.0, op.tid.0, thread, op.flags);
-                for closed in gone {
-                    self.close(closed, out);
-                }
+                self.close_each(gone, out);
             }
             return;
         }
@@ -61,19 +61,25 @@ impl Namespace {
 
     fn close_all(&mut self, process: u32, out: &mut Resolved) {
         if self.processes.knows(process) {
-            for closed in self.processes.exit(process).closed {
-                self.close(closed, out);
-            }
+            let ended = self.processes.exit(process);
+            self.close_each(ended.closed, out);
         }
     }
 
     fn exit(&mut self, op: &Op, out: &mut Resolved) {
         let process = self.processes.process_of(op.pid.0, op.tid.0);
-        for closed in self.processes.end_thread(op.tid.0) {
-            self.close(closed, out);
-        }
+        let ended = self.processes.end_thread(op.tid.0);
+        self.close_each(ended, out);
         if op.length == Some(1) {
             self.close_all(process, out);
+        }
+    }
+
+    /// Descriptors that are closed by something else than a close.
+    #[inline]
+    pub(super) fn close_each(&mut self, closed: Vec<Closed<OpenFile>>, out: &mut Resolved) {
+        for closed in closed {
+            self.close(closed, out);
         }
     }
 
@@ -106,7 +112,13 @@ impl Namespace {
         }
     }
 
-    fn walk(&mut self, op: &Op, paths: &PathTable, second: bool, follow: bool) -> Option<Walk> {
+    pub(super) fn walk(
+        &mut self,
+        op: &Op,
+        paths: &PathTable,
+        second: bool,
+        follow: bool,
+    ) -> Option<Walk> {
         let (path, dir) = if second {
             (op.path2, op.dir2.or(op.dir))
         } else {
@@ -129,7 +141,7 @@ impl Namespace {
     }
 
     /// The file at the end of a walk that the trace shows to exist; learned if it is new.
-    fn learn(&mut self, op: &Op, walk: &Walk, kind: NodeKind) -> Ino {
+    pub(super) fn learn(&mut self, op: &Op, walk: &Walk, kind: NodeKind) -> Ino {
         let mut node = walk.node;
         if !node.is_some() {
             let Some(last) = walk.last else {
@@ -304,9 +316,8 @@ impl Namespace {
             OpKind::Truncate if ok => self.truncate(op, node, out),
             OpKind::Chdir if ok => self.set_directory(op, node),
             OpKind::Exec if ok => {
-                for closed in self.processes.exec_by(op.pid.0, op.tid.0) {
-                    self.close(closed, out);
-                }
+                let gone = self.processes.exec_by(op.pid.0, op.tid.0);
+                self.close_each(gone, out);
             }
             _ => {}
         }
@@ -419,7 +430,7 @@ impl Namespace {
     fn opened(&mut self, op: &Op, node: Ino, created: bool, out: &mut Resolved) {
         // File systems that flush what was truncated as it is closed do so even if it was empty.
         let truncated = op.flags & O_TRUNC != 0 && !created;
-        let open = self.make_open(node, op.flags, created, truncated);
+        let open = self.make_open(op, node, created, truncated);
         out.open = Some(open);
         let number = op
             .result
@@ -427,9 +438,8 @@ impl Namespace {
             .and_then(|v| i32::try_from(v).ok())
             .unwrap_or(i32::MAX);
         let (fd, on_exec) = (Fd(number), op.flags & O_CLOEXEC != 0);
-        if let Some(before) = self.processes.install(op.pid.0, fd, open, on_exec) {
-            self.close(before, out);
-        }
+        let before = self.processes.give(op, fd, Some(open), on_exec);
+        self.close_each(before, out);
     }
 
     fn make(&mut self, op: &Op, paths: &PathTable, walk: &Walk, out: &mut Resolved) {

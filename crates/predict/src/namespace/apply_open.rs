@@ -1,7 +1,8 @@
 //! What each kind of operation on an open file does.
 
-use fsage_core::{Fd, Op, OpFlags, OpKind};
+use fsage_core::{Fd, Op, OpFlags, OpKind, PathTable};
 use fsage_namespace::flags::{O_APPEND, O_DIRECT};
+use fsage_namespace::pending::is_another;
 use fsage_namespace::registered::is_of_registered;
 
 use super::process::OpenId;
@@ -33,10 +34,30 @@ impl Namespace {
         } else {
             NodeKind::Regular
         };
-        self.tree.nameless(kind, inside, false)
+        let node = self.tree.nameless(kind, inside, false);
+        if let Some(inode) = self.tree.inode_mut(node) {
+            inode.untold = !inside;
+        }
+        node
     }
 
-    pub(super) fn on_descriptor(&mut self, op: &Op, out: &mut Resolved) {
+    /// The file of a descriptor that was opened before the trace began, by the path that the trace has for it.
+    fn told_by_path(&mut self, op: &Op, paths: &PathTable) -> Option<Ino> {
+        let path = op.path.filter(|_| op.result.is_ok())?;
+        if !self.resolver.is_absolute(paths, path) {
+            return None;
+        }
+        let walk = self.walk(op, paths, false, true)?;
+        let directory = op.record.contains(OpFlags::DIRECTORY) || op.kind == OpKind::Readdir;
+        let kind = if directory {
+            NodeKind::Directory
+        } else {
+            NodeKind::Regular
+        };
+        Some(self.learn(op, &walk, kind)).filter(|node| node.is_some())
+    }
+
+    pub(super) fn on_descriptor(&mut self, op: &Op, paths: &PathTable, out: &mut Resolved) {
         if op.record.contains(OpFlags::NOT_A_FILE) {
             if let (OpKind::Close, Some(fd)) = (op.kind, op.fd)
                 && let Some(closed) = self.processes.close(op.pid.0, fd)
@@ -47,10 +68,12 @@ impl Namespace {
             return;
         }
         let mut open = op.fd.and_then(|fd| self.processes.open_of(op.pid.0, fd));
+        open = open.filter(|&open| !self.is_of_another(op, open));
         let mut node = open
             .and_then(|o| self.processes.open(o))
             .map(|o| o.ino)
-            .or_else(|| op.file.and_then(|id| self.tree.identified(id)));
+            .or_else(|| op.file.and_then(|id| self.tree.identified(id)))
+            .or_else(|| self.told_by_path(op, paths));
         if node.is_none() && op.file.is_some() {
             node = Some(self.nameless_of(op));
         }
@@ -63,9 +86,11 @@ impl Namespace {
         } else if open.is_none()
             && let Some(fd) = op.fd.filter(|_| op.kind != OpKind::Close)
         {
-            // Opened before the trace began.
-            let id = self.make_open(node, 0, false, false);
-            self.processes.install(op.pid.0, fd, id, false);
+            // Opened before the trace began, or by nothing that it tells.
+            let id = self.make_open(op, node, false, false);
+            if let Some(before) = self.processes.install(op.pid.0, fd, id, false) {
+                self.close(before, out);
+            }
             open = Some(id);
         }
         if matches!(op.kind, OpKind::Read | OpKind::Write | OpKind::Fstat)
@@ -76,8 +101,22 @@ impl Namespace {
         out.node = Some(node);
         out.open = open;
         out.charged = self.tree.inode(node).is_some_and(|n| n.in_scope);
-        self.unexplained.out_of_scope += u64::from(!out.charged);
+        if !out.charged {
+            let untold = self.tree.inode(node).is_some_and(|n| n.untold);
+            self.unexplained.unknown_descriptors += u64::from(untold);
+            self.unexplained.out_of_scope += u64::from(!untold);
+        }
         self.act_on_open(op, node, open, out);
+    }
+
+    /// Whether the trace says that an operation is on another file than its descriptor stands for, and knows that one.
+    fn is_of_another(&self, op: &Op, open: OpenId) -> bool {
+        let open = self.processes.open(open);
+        let another = open.filter(|open| is_another(open.file, op.file));
+        another.is_some_and(|open| {
+            let other = op.file.and_then(|id| self.tree.identified(id));
+            other.is_some_and(|other| other != open.ino)
+        })
     }
 
     /// The open file of a request to a registered file.
@@ -86,7 +125,6 @@ impl Namespace {
         let process = op.pid.0;
         let hint = self.registered.last(process, node, direct);
         let found = self.processes.open_where(process, hint, |file| {
-            // Of one that was open before, the flags are not known.
             file.ino == node && (file.flags == 0 || (file.flags & O_DIRECT != 0) == direct)
         });
         if let Some((fd, open)) = found {
@@ -98,7 +136,7 @@ impl Namespace {
         if let Some(closed) = old.and_then(|(process, fd)| self.processes.close(process, fd)) {
             self.close(closed, out);
         }
-        let open = self.make_open(node, 0, false, false);
+        let open = self.make_open(op, node, false, false);
         self.processes.install(process, fd, open, true);
         self.registered.set(process, node, direct, fd);
         open
@@ -108,8 +146,11 @@ impl Namespace {
     fn act_on_open(&mut self, op: &Op, node: Ino, open: Option<OpenId>, out: &mut Resolved) {
         if op.kind == OpKind::Close {
             out.action = Action::Plain;
-            if let Some(id) = op.fd.and_then(|fd| self.processes.close(op.pid.0, fd)) {
-                out.action = self.close(id, out);
+            // Where its number has been given again, that is another's.
+            if let Some(fd) = op.fd.filter(|_| open.is_some())
+                && let Some(closed) = self.processes.close(op.pid.0, fd)
+            {
+                out.action = self.close(closed, out);
             }
             return;
         }
@@ -122,10 +163,8 @@ impl Namespace {
             OpKind::Dup => {
                 let number = op.result.value().and_then(|v| i32::try_from(v).ok());
                 if let (Some(fd), Some(number)) = (op.fd, number) {
-                    let before = self.processes.dup(op.pid.0, fd, Fd(number), false);
-                    if let Some(before) = before {
-                        self.close(before, out);
-                    }
+                    let before = self.processes.give_duplicate(op, fd, Fd(number), false);
+                    self.close_each(before, out);
                 }
             }
             OpKind::Seek => {

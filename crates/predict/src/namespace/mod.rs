@@ -384,13 +384,16 @@ impl Namespace {
     }
 
     /// An open of a file, not yet behind a descriptor.
-    fn make_open(&mut self, ino: Ino, flags: u32, created: bool, truncated: bool) -> OpenId {
+    fn make_open(&mut self, op: &Op, ino: Ino, created: bool, truncated: bool) -> OpenId {
+        // Of one that was open before, the flags are not known.
+        let flags = if op.kind == OpKind::Open { op.flags } else { 0 };
         self.serials = self.serials.checked_add(1).unwrap_or(1);
         if let Some(node) = self.tree.inode_mut(ino) {
             node.opens += 1;
         }
         self.processes.add(OpenFile {
             ino,
+            file: op.file,
             position: 0,
             serial: self.serials,
             flags,

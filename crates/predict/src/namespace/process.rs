@@ -1,5 +1,7 @@
 //! What is kept of processes: working directories and open file descriptions.
 
+use fsage_core::FileId;
+
 use super::tree::Ino;
 
 /// An open file description: a dense number, given again after its last close.
@@ -10,6 +12,8 @@ pub use fsage_namespace::SharedId as OpenId;
 pub struct OpenFile {
     /// The file.
     pub ino: Ino,
+    /// Which file the trace says that it is.
+    pub file: Option<FileId>,
     /// Where an operation without an offset begins.
     pub position: u64,
     /// A number that no other open has; 0 never occurs.

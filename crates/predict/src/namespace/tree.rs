@@ -16,6 +16,8 @@ pub type Inode = fsage_namespace::Inode<Predicted>;
 pub struct Predicted {
     /// Whether it belongs to the traced file system.
     pub in_scope: bool,
+    /// Whether nothing tells what it is called, and with that whether it belongs there.
+    pub untold: bool,
     /// Whether every name in this directory is known (from a snapshot, or made in the trace).
     pub complete: bool,
     /// Whether it was created in the trace, since names were made cold last.

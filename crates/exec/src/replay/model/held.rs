@@ -6,6 +6,7 @@ use std::sync::Arc;
 use fsage_core::{Errno, Fd, FileId, Op, OpFlags, OpKind, PathTable};
 use fsage_namespace::flags::{O_APPEND, O_CLOEXEC, O_DIRECT};
 use fsage_namespace::path::normal;
+use fsage_namespace::pending::is_another;
 use fsage_namespace::registered::is_of_registered;
 use fsage_namespace::{Ino, NodeKind, SharedId};
 
@@ -30,6 +31,7 @@ impl Model {
             key,
             slot: Arc::clone(&slot),
             node,
+            file: op.file,
             position: 0,
             writable: op.flags & 3 != 0 || op.kind != OpKind::Open,
             direct,
@@ -37,7 +39,12 @@ impl Model {
             append,
             placed: node.is_some_and(|node| self.needs_room(node)),
         });
-        let gone = self.processes.install(op.pid.0, fd, open, on_exec);
+        let gone = if op.kind == OpKind::Open {
+            self.processes.give(op, fd, Some(open), on_exec)
+        } else {
+            let gone = self.processes.install(op.pid.0, fd, open, on_exec);
+            gone.into_iter().collect()
+        };
         step.uses.push(Use(Key::Open(key), Mode::Exclusive));
         self.let_go(gone, &mut step.closes);
         slot
@@ -64,7 +71,9 @@ impl Model {
             return self.open_of_registered(step);
         }
         let fd = op.fd.ok_or(Skip::UnknownDescriptor)?;
-        if let Some(open) = self.processes.open_of(op.pid.0, fd) {
+        if let Some(open) = self.processes.open_of(op.pid.0, fd)
+            && !self.is_of_another(&op, open)
+        {
             return Ok(open);
         }
         let path = op.path.filter(|&p| paths.get(p).first() == Some(&b'/'));
@@ -86,6 +95,16 @@ impl Model {
         step.inherited = Some((found.name, slot));
         let open = self.processes.open_of(op.pid.0, fd);
         open.ok_or(Skip::UnknownDescriptor)
+    }
+
+    /// Whether the trace says that an operation is on another file than its descriptor stands for, and knows that one.
+    pub(super) fn is_of_another(&self, op: &Op, open: SharedId) -> bool {
+        let open = self.processes.open(open);
+        let another = open.filter(|open| is_another(open.file, op.file));
+        another.is_some_and(|open| {
+            let other = op.file.and_then(|id| self.tree.identified(id));
+            other.is_some() && other != open.node
+        })
     }
 
     /// The open file of a descriptor that came by no call of the trace (over a socket, say), by which file it is: that is

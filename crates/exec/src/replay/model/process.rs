@@ -22,8 +22,8 @@ impl Model {
                     return Err(Skip::Free);
                 };
                 let gone = match self.open_of(step, paths) {
-                    Ok(_) => self.processes.dup(op.pid.0, from, to, false),
-                    Err(_) => self.processes.close(op.pid.0, to),
+                    Ok(_) => self.processes.give_duplicate(&op, from, to, false),
+                    Err(_) => self.processes.give(&op, to, None, false),
                 };
                 self.let_go(gone, &mut step.closes);
             }
@@ -77,6 +77,10 @@ impl Model {
         } else {
             Skip::UnknownDescriptor
         };
+        let open = self.processes.open_of(op.pid.0, fd);
+        // Where its number has been given again, that is another's.
+        open.filter(|&open| !self.is_of_another(&op, open))
+            .ok_or(unknown)?;
         let closed = self.processes.close(op.pid.0, fd).ok_or(unknown)?;
         let mut closes = Vec::new();
         self.let_go([closed], &mut closes);

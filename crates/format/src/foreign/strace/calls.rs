@@ -1,6 +1,7 @@
 //! Calls become operations; what the text leaves out comes from the state of the processes.
 
 use fsage_core::{Errno, Fd, KindClass, Op, OpFlags, OpKind, Outcome, PathId, PathTable, Pid, Tid};
+use fsage_namespace::SharedId;
 use fsage_namespace::flags::O_CLOEXEC;
 use fsage_namespace::path::{below_directory, below_root, join, moved};
 
@@ -43,6 +44,8 @@ pub(super) struct Importer {
     pub paths: PathTable,
     pub processes: Processes,
     pub files: Files,
+    /// Of a close that others have interrupted, the open file of its descriptor.
+    pub closing: Option<SharedId>,
     /// Whether a name in the call at hand lies in a directory that is wanted.
     named_under: bool,
 }

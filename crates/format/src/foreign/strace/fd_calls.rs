@@ -1,8 +1,8 @@
 //! Calls on descriptors: offsets and sizes are kept up to date as far as the text allows.
 
 use fsage_core::{Fd, Op, OpFlags, OpKind, Outcome};
-use fsage_namespace::Mapping;
 use fsage_namespace::flags::{CLONE_FILES, CLONE_VM};
+use fsage_namespace::{Mapping, SharedId};
 
 use super::args::{Arg, FdName};
 use super::calls::{Importer, arg, arg_at, at, flags_of, id_of, mark, text_of};
@@ -83,6 +83,25 @@ impl Importer {
         self.processes.install(tid, Fd(fd), open, close_on_exec);
     }
 
+    /// A close that others interrupt: its number may be given to them before it ends.
+    pub(super) fn begin_close(&mut self, tid: u32, fd: Arg<'_>) -> Option<SharedId> {
+        let fd = Fd(self.fd_of(tid, fd).ok()?);
+        if self.processes.open_of(tid, fd).is_none() {
+            self.install(tid, fd.0, Description::default(), false);
+        }
+        let open = self.processes.open_of(tid, fd);
+        let open = open.filter(|&open| self.processes.share(open))?;
+        self.processes.close(tid, fd);
+        Some(open)
+    }
+
+    /// It has ended.
+    pub(super) fn end_close(&mut self) {
+        if let Some(open) = self.closing.take() {
+            self.processes.release(open);
+        }
+    }
+
     fn fd_of(&mut self, tid: u32, arg: Arg<'_>) -> Result<i32, &'static str> {
         let (fd, reported) = arg.fd().ok_or("a descriptor")?;
         let fd = fd.ok_or("a descriptor, not AT_FDCWD")?;
@@ -105,13 +124,15 @@ impl Importer {
         op: &mut Op,
         arg: Arg<'_>,
     ) -> Result<Description, &'static str> {
-        let fd = self.fd_of(op.tid.0, arg)?;
-        op.fd = Some(Fd(fd));
-        let description = self
-            .processes
-            .description(op.tid.0, Fd(fd))
-            .cloned()
-            .unwrap_or_default();
+        let description = if let Some(open) = self.closing {
+            op.fd = arg.fd().and_then(|(fd, _)| fd).map(Fd);
+            self.processes.open(open)
+        } else {
+            let fd = Fd(self.fd_of(op.tid.0, arg)?);
+            op.fd = Some(fd);
+            self.processes.description(op.tid.0, fd).map(|d| &*d)
+        };
+        let description = description.cloned().unwrap_or_default();
         mark(op, &description);
         if let Some(file) = description.file {
             self.fill_file(op, file);
@@ -180,7 +201,7 @@ impl Importer {
             OpKind::Seek if ok => self.sought(op, description),
             OpKind::Mmap => self.mapped(op, description, call)?,
             OpKind::Close => {
-                if let Some(fd) = op.fd {
+                if let Some(fd) = op.fd.filter(|_| self.closing.is_none()) {
                     self.processes.close(tid, fd);
                 }
             }

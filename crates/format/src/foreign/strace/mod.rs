@@ -36,6 +36,7 @@ use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
 use fsage_core::{Op, OpFlags, OpKind, OpSource, PathTable, SourceError};
+use fsage_namespace::SharedId;
 use fsage_namespace::path::join;
 use rustc_hash::FxHashMap;
 
@@ -93,6 +94,8 @@ struct Pending {
     /// A fork whose child may already have been seen.
     fork_flags: Option<u32>,
     child: Option<u32>,
+    /// The open file of the descriptor that a close has freed as it began.
+    closing: Option<SharedId>,
 }
 
 /// Operations from a strace text.
@@ -325,21 +328,28 @@ impl<R: BufRead> StraceSource<R> {
     fn interrupted(&mut self, tid: u32, start_ns: u64, text: &[u8]) -> Result<(), &'static str> {
         let name = name_of(text);
         let forks = matches!(name, b"fork" | b"vfork" | b"clone" | b"clone2" | b"clone3");
-        let fork_flags = forks.then(|| {
-            let open = name.len() + 1;
-            let whole = [text.get(open..).unwrap_or_default(), b")"].concat();
-            let args = args::split_args(&whole)
-                .map(|(args, _)| args)
-                .unwrap_or_default();
-            fd_calls::clone_flags(std::str::from_utf8(name).unwrap_or(""), &args)
-        });
+        let open = name.len() + 1;
+        let whole = [text.get(open..).unwrap_or_default(), b")"].concat();
+        let args = if forks || name == b"close" {
+            args::split_args(&whole).map(|(args, _)| args)
+        } else {
+            None
+        };
+        let args = args.unwrap_or_default();
+        let fork_flags =
+            forks.then(|| fd_calls::clone_flags(std::str::from_utf8(name).unwrap_or(""), &args));
         // The thread now exists, so that a child can copy what it holds.
         self.importer.processes.process(tid);
+        let closing = match args.first() {
+            Some(&fd) if !forks => self.importer.begin_close(tid, fd),
+            _ => None,
+        };
         let pending = Pending {
             start_ns,
             text: text.to_vec(),
             fork_flags,
             child: None,
+            closing,
         };
         if self.fly(tid, pending) {
             Err("the end of the thread's call before another one")
@@ -374,7 +384,10 @@ impl<R: BufRead> StraceSource<R> {
         }
         let whole = [&pending.text[..], rest].concat();
         let call = parse_call(&whole)?;
-        self.take_call(tid, pending.start_ns, &call, pending.child)
+        self.importer.closing = pending.closing;
+        let taken = self.take_call(tid, pending.start_ns, &call, pending.child);
+        self.importer.end_close();
+        taken
     }
 
     fn take_call(

@@ -644,3 +644,26 @@ proptest! {
         prop_assert_eq!(again[0].flags, 0o755);
     }
 }
+
+/// Who is given a number while its close is under way has another file.
+#[test]
+fn a_close_that_is_interrupted_has_freed_its_number() {
+    let text = r#"1 1.000001 openat(AT_FDCWD</w>, "one", O_WRONLY|O_CREAT, 0644) = 3</w/one> <0.000001>
+1 1.000010 clone3({flags=CLONE_VM|CLONE_FS|CLONE_FILES|CLONE_SIGHAND|CLONE_THREAD, exit_signal=0} => {parent_tid=[2]}, 88) = 2 <0.000001>
+1 1.000020 close(3</w/one> <unfinished ...>
+2 1.000021 openat(AT_FDCWD</w>, "two", O_WRONLY|O_CREAT, 0644) = 3</w/two> <0.000001>
+1 1.000025 <... close resumed>) = 0 <0.000005>
+2 1.000030 write(3</w/two>, "x", 1) = 1 <0.000001>
+"#;
+    for text in [text.to_owned(), without_paths(text)] {
+        let (ops, _) = ops_of(&text);
+        let of = |kind, nth| {
+            let mut ops = ops.iter().filter(|op: &&Op| op.kind == kind);
+            ops.nth(nth).unwrap().file
+        };
+        let (one, two) = (of(OpKind::Open, 0), of(OpKind::Open, 1));
+        assert!(one.is_some() && two.is_some() && one != two);
+        assert_eq!(of(OpKind::Close, 0), one);
+        assert_eq!(of(OpKind::Write, 0), two);
+    }
+}

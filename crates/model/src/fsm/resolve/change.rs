@@ -123,7 +123,7 @@ impl Resolver {
         };
         *self.held.entry((pid, file)).or_default() += 1;
         *self.held_by_any.entry(file).or_default() += 1;
-        if let Some(old) = install(&mut self.descriptors, op, fsage_core::Fd(fd), opened) {
+        for old in install(&mut self.descriptors, op, fsage_core::Fd(fd), opened) {
             self.let_go(old);
         }
     }
