@@ -68,9 +68,8 @@ impl Namespace {
             self.processes.install(op.pid.0, fd, id, false);
             open = Some(id);
         }
-        if matches!(op.kind, OpKind::Read | OpKind::Write | OpKind::Fstat)
-            || op.size_bytes.is_some()
-        {
+        use OpKind::{Fstat, Lock, Read, Write};
+        if matches!(op.kind, Read | Write | Fstat | Lock) || op.size_bytes.is_some() {
             self.observe(op, node, NodeKind::Regular);
         }
         out.node = Some(node);
