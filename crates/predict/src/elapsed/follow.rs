@@ -10,7 +10,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use fsage_core::{Op, OpFlags, OpKind, Pid, Tid};
+use fsage_core::{LockCall, Op, OpFlags, OpKind, Pid, Tid};
 use rustc_hash::FxHashMap;
 
 use super::locking::Locking;
@@ -263,7 +263,8 @@ impl Follow {
             );
         }
         // Who waits for a lock uses none.
-        if latency < LONGEST_BUSY_NS && op.kind != OpKind::Lock {
+        let locks = op.kind == OpKind::Lock && LockCall::of(op.flags).is_some();
+        if latency < LONGEST_BUSY_NS && !locks {
             self.used_ns += latency as f64;
         }
         let several = self.threads.len() > 1;

@@ -312,7 +312,7 @@ mod tests {
         }
 
         /// An operation of a process on a descriptor, in the trace from `start` to `end`.
-        fn op(&mut self, kind: OpKind, (process, fd): (u32, i32), (start, end): (u64, u64)) -> Op {
+        fn op(kind: OpKind, (process, fd): (u32, i32), (start, end): (u64, u64)) -> Op {
             let mut op = Op::new(kind, Pid(process), Tid(process), start);
             op.latency_ns = Some(end - start);
             op.fd = Some(Fd(fd));
@@ -326,13 +326,13 @@ mod tests {
         }
 
         fn flock(&mut self, whose: (u32, i32), operation: u32, at: (u64, u64)) {
-            let mut op = self.op(OpKind::Lock, whose, at);
+            let mut op = Self::op(OpKind::Lock, whose, at);
             op.flags = flock_flags(operation);
             self.push(&op, 0.0);
         }
 
         fn fcntl(&mut self, whose: (u32, i32), lock: (u32, u16), range: (i64, i64), at: u64) {
-            let mut op = self.op(OpKind::Lock, whose, (at, at + 1));
+            let mut op = Self::op(OpKind::Lock, whose, (at, at + 1));
             op.flags = fcntl_lock_flags(lock.0, Some((lock.1, 0)));
             (op.offset, op.length) = (Some(range.0 as u64), Some(range.1 as u64));
             self.push(&op, 0.0);
@@ -340,7 +340,7 @@ mod tests {
 
         /// It does something for `own_ns`.
         fn works(&mut self, process: u32, at: u64, own_ns: f64) {
-            let op = self.op(OpKind::Fsync, (process, 9), (at, at + 1));
+            let op = Self::op(OpKind::Fsync, (process, 9), (at, at + 1));
             self.push(&op, own_ns);
         }
 
@@ -404,7 +404,7 @@ mod tests {
     #[test]
     fn locks_go_with_descriptors_and_processes() {
         let closes = |case: &mut Case, process, at| {
-            let op = case.op(OpKind::Close, (process, 3), (at, at + 1));
+            let op = Case::op(OpKind::Close, (process, 3), (at, at + 1));
             case.push(&op, 0.0);
         };
         assert_eq!(two(EX, closes), (2000.0 + WOKEN, 999.0 + WOKEN));
@@ -413,14 +413,14 @@ mod tests {
         // Of one that was duplicated, with the last.
         let closes_one = |case: &mut Case, process, at| {
             if process == 1 {
-                let mut dup = case.op(OpKind::Dup, (1, 3), (at, at));
+                let mut dup = Case::op(OpKind::Dup, (1, 3), (at, at));
                 dup.result = Outcome::ok(20);
                 case.push(&dup, 0.0);
             }
             closes(case, process, at);
             if process == 1 {
                 case.works(1, at + 1, 500.0);
-                let op = case.op(OpKind::Close, (1, 20), (at + 1, at + 2));
+                let op = Case::op(OpKind::Close, (1, 20), (at + 1, at + 2));
                 case.push(&op, 0.0);
             }
         };
@@ -439,8 +439,8 @@ mod tests {
             case.works(1, 1, 1000.0);
             if closes {
                 // Another open of the same file.
-                let mut again = case.op(OpKind::Close, (1, 4), (2, 3));
-                again.file = case.op(OpKind::Close, (1, 3), (2, 3)).file;
+                let mut again = Case::op(OpKind::Close, (1, 4), (2, 3));
+                again.file = Case::op(OpKind::Close, (1, 3), (2, 3)).file;
                 let mut opens = Op {
                     kind: OpKind::Lock,
                     ..again
@@ -466,7 +466,7 @@ mod tests {
         let run = |result: Outcome| {
             let mut case = Case::of(2);
             case.flock((1, 3), EX, (0, 1));
-            let mut tries = case.op(OpKind::Lock, (2, 3), (1, 2));
+            let mut tries = Case::op(OpKind::Lock, (2, 3), (1, 2));
             tries.flags = flock_flags(EX | 4);
             tries.result = result;
             case.push(&tries, 0.0);
@@ -550,7 +550,7 @@ mod tests {
                         4 => case.fcntl(whose, (SETLKW, (pause % 3) as u16), (own as i64 % 9, 4), now),
                         5 => case.fcntl(whose, (OFD_SETLKW, 2), (0, own as i64 % 9), now),
                         6 => {
-                            let op = case.op(OpKind::Close, whose, (now, now + 1));
+                            let op = Case::op(OpKind::Close, whose, (now, now + 1));
                             case.push(&op, own as f64);
                         }
                         _ => case.works(process, now, own as f64),

@@ -68,8 +68,11 @@ impl Namespace {
             self.processes.install(op.pid.0, fd, id, false);
             open = Some(id);
         }
-        use OpKind::{Fstat, Lock, Read, Write};
-        if matches!(op.kind, Read | Write | Fstat | Lock) || op.size_bytes.is_some() {
+        let tells = matches!(
+            op.kind,
+            OpKind::Read | OpKind::Write | OpKind::Fstat | OpKind::Lock
+        );
+        if tells || op.size_bytes.is_some() {
             self.observe(op, node, NodeKind::Regular);
         }
         out.node = Some(node);
