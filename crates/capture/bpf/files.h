@@ -249,11 +249,15 @@ static __always_inline void read_extra(struct wire *w, __u8 extra)
 		bpf_probe_read_user(w->extra, sizeof(w->extra), (void *)w->args[4]);
 	} else if (extra == EXTRA_FLOCK) {
 		w->extra[0] = w->extra[1] = 0;
-		if (w->args[1] >= 5 && w->args[1] <= 38 &&
-		    !bpf_probe_read_user(words, sizeof(words), (void *)w->args[2])) {
-			w->extra[0] = words[1];
-			w->extra[1] = words[2];
-			w->flags |= WIDE;
+		if (w->args[1] >= 5 && w->args[1] <= 38) {
+			bool read = !bpf_probe_read_user(words, sizeof(words), (void *)w->args[2]);
+			if (read) {
+				w->extra[0] = words[1];
+				w->extra[1] = words[2];
+				w->flags |= WIDE;
+			}
+			/* l_type and l_whence. */
+			w->args[2] = read ? (__u32)words[0] : ~0ULL;
 		}
 	}
 }

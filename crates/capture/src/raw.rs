@@ -44,7 +44,8 @@ pub struct RawCall {
     pub result: i64,
     /// For how long the tracer held the thread back since its last record.
     pub held_back_ns: u64,
-    /// The six arguments.
+    /// The six arguments. The third of an `fcntl` lock is `l_type` and, above 16 bits, `l_whence`; all ones where
+    /// that could not be read.
     pub args: [u64; 6],
     /// The file of the first descriptor argument (for an open: of the descriptor returned; for a call that changes it:
     /// the working directory, where known).

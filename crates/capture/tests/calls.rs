@@ -20,6 +20,7 @@ use fsage_capture::raw::{Backend as _, RawEvent};
 use fsage_capture::{
     Buffers, CaptureRequest, CaptureSummary, HeldBack, Method, Notice, OwnTime, What, capture,
 };
+use fsage_core::lock::{fcntl_lock_flags, flock_flags};
 use fsage_core::{Op, OpFlags, OpKind, OpSink, PathTable, Pid, SinkError};
 
 /// Operations with their paths as text.
@@ -248,6 +249,14 @@ fn every_call_is_recorded_with_its_arguments() {
     assert_eq!(ranges(&rows, OpKind::SpliceOut, copy), [(2048, 33, 33)]);
     let append = std::fs::metadata(work.join("append")).unwrap().ino();
     assert_eq!(ranges(&rows, OpKind::Write, append), [(0, 7, 7), (7, 7, 7)]);
+    assert_eq!(ranges(&rows, OpKind::Lock, ino)[1], (5, 6, 0));
+    let locks: Vec<u32> = of(&rows, OpKind::Lock).iter().map(|r| r.op.flags).collect();
+    let (set, exclusive) = (libc::F_SETLK as u32, libc::F_WRLCK as u16);
+    let expected = [
+        flock_flags(libc::LOCK_EX as u32),
+        fcntl_lock_flags(set, Some((exclusive, 0))),
+    ];
+    assert_eq!(locks, expected);
     let dev = meta.dev();
     assert!(
         rows.iter()

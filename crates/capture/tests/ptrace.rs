@@ -200,14 +200,11 @@ fn check_arguments(events: &[RawEvent]) {
     assert_eq!(one(libc::SYS_sendfile).extra, [8, u64::MAX]);
     assert_eq!(one(libc::SYS_splice).extra, [64, u64::MAX]);
     let lock = |call: &&RawCall| call.args[1] == libc::F_SETLK as u64;
-    assert_eq!(
-        named(events, libc::SYS_fcntl)
-            .into_iter()
-            .find(lock)
-            .unwrap()
-            .extra,
-        [11, 22]
-    );
+    let locks = named(events, libc::SYS_fcntl);
+    let lock = locks.into_iter().find(lock).unwrap();
+    assert_eq!(lock.extra, [11, 22]);
+    // Its type, and SEEK_SET above that.
+    assert_eq!(lock.args[2], libc::F_WRLCK as u64);
     let unreadable: Vec<_> = calls(events).filter(|call| call.path_unreadable).collect();
     assert_eq!(unreadable.len(), 1, "{unreadable:?}");
     assert_eq!(unreadable[0].result, -i64::from(libc::EFAULT));

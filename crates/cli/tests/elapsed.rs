@@ -150,3 +150,61 @@ fn a_shell_waits_for_the_slower_of_its_children() {
     // Eight of ten reads are in turn in the slower child, one before it ends beside it, one after both.
     assert!(longer > 0.7 * more && longer < more, "{more} {longer}");
 }
+
+/// Processes that write and make stable what they wrote, each while it has the lock of a file.
+const TURNS: &str = "
+import fcntl, os, sys
+lock = getattr(fcntl, sys.argv[1])
+for p in range(4):
+    if os.fork() == 0:
+        held = os.open('lock', os.O_RDWR | os.O_CREAT)
+        mine = os.open('of%d' % p, os.O_RDWR | os.O_CREAT)
+        for n in range(8):
+            lock(held, fcntl.LOCK_EX)
+            os.pwrite(mine, b'x' * 4096, 4096 * n)
+            os.fsync(mine)
+            lock(held, fcntl.LOCK_UN)
+        os._exit(0)
+for p in range(4): os.wait()
+";
+
+#[test]
+fn processes_that_take_turns_by_a_lock_are_predicted_in_turn() {
+    if !fsage_testing::needs(fsage_testing::tool("python3"), "python3") {
+        return;
+    }
+    for (call, method) in [("flock", "auto"), ("lockf", "auto"), ("lockf", "ptrace")] {
+        let dir = temp();
+        std::fs::write(dir.path().join("turns.py"), TURNS).unwrap();
+        let tree = dir.path().join("tree");
+        std::fs::create_dir(&tree).unwrap();
+        let args = [
+            "trace", "--method", method, "--under", ".", "-o", "../t.fst",
+        ];
+        let command = ["--", "python3", "../turns.py", call];
+        run(&tree, args.into_iter().chain(command)).exits(0);
+        let on = format!("ext4={}", profile("ext4").display());
+        let args = ["predict", "t.fst", "--on", &on, "--json"];
+        let change = ["--what-if", "fsync*1000"];
+        let result = run(dir.path(), args.into_iter().chain(change))
+            .exits(0)
+            .json();
+        let target = &result["targets"][0];
+        let kinds = target["kinds"].as_array().unwrap();
+        let kind = |name: &str| kinds.iter().find(|kind| kind["kind"] == name).unwrap();
+        let ns = |kind: &Value, key: &str| kind[key].as_f64().unwrap();
+        let syncs = kind("fsync");
+        let alone = ns(syncs, "latency_total_ns") - ns(syncs, "waiting_ns");
+        let in_turn = 1000.0 * alone;
+        let longer = ns(&target["what_if"], "elapsed_ns") - ns(target, "elapsed_ns");
+        assert!(
+            (0.8 * in_turn..1.2 * in_turn).contains(&longer),
+            "{call} {method}: {longer} for {in_turn}"
+        );
+        // Who waits does so in the call that asks for the lock.
+        let waits = ns(kind("lock"), "waiting_ns");
+        assert!(waits > 0.0 && waits < ns(kind("lock"), "latency_total_ns"));
+        let all = ns(&target["what_if"], "latency_total_ns");
+        assert!((2.0 * in_turn..4.5 * in_turn).contains(&all), "{all}");
+    }
+}

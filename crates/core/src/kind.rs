@@ -178,7 +178,8 @@ kinds! {
     Chdir = 46, "chdir", Name;
     /// `fchdir`.
     Fchdir = 47, "fchdir", File;
-    /// `flock`, and `fcntl` with a lock command. `flags`: the operation.
+    /// `flock`, and `fcntl` with a lock command, which has `offset` and `length`: `l_start` and `l_len`. `flags`: the
+    /// operation or command and what is asked for, as in [`lock`](crate::lock).
     Lock = 48, "lock", File;
     /// `posix_fadvise`, `readahead`. `offset`, `length`: range; `flags`: advice.
     Advise = 49, "advise", File;

@@ -22,6 +22,7 @@ pub mod errno;
 pub mod fs;
 pub mod id;
 pub mod kind;
+pub mod lock;
 pub mod metric;
 pub mod op;
 pub mod path;
@@ -42,6 +43,7 @@ pub use kind::{
     CLOSE_BY_DUP, COPY_SHARES, COPY_WHOLE_BLOCKS, KindClass, OpKind, RWF_APPEND, RWF_DSYNC,
     RWF_NOAPPEND, RWF_SYNC,
 };
+pub use lock::{LockAsks, LockBy, LockCall, LockFrom};
 pub use op::{Op, OpFlags, Outcome};
 pub use path::PathTable;
 pub use pause::{After, Pause};

@@ -167,8 +167,11 @@ impl Seen {
         for (&kind, sum) in OpKind::ALL.iter().zip(&self.sums) {
             if let Some(told) = all.get_mut(told_with(kind) as usize) {
                 told.sum.add(sum);
-                told.own_ns +=
-                    sum.alone_ns * source.ledger.corrected(kind) + replayed.waited_ns(kind);
+                told.own_ns += sum.alone_ns * source.ledger.corrected(kind);
+                // Of calls that may wait for locks nothing is seen.
+                if kind != OpKind::Lock {
+                    told.own_ns += replayed.waited_ns(kind);
+                }
                 told.found_ns += replayed.queued_ns(kind);
             }
         }

@@ -10,6 +10,7 @@ use crate::context::{Common, Context, Seen};
 use crate::cost::ledger::Latency;
 use crate::cost::{Charge, Ledger, Plan, SystemVector};
 use crate::elapsed::follow::{Event, Follow};
+use crate::elapsed::locking::Lockers;
 use crate::elapsed::order::Order;
 use crate::elapsed::{Replay, Wanted};
 use crate::namespace::tree::{DentryId, Ino};
@@ -44,6 +45,9 @@ pub struct Options {
 
 /// Operations whose files are touched before the first of them is predicted: so few that all stays in the fastest cache.
 const TOUCHED_TOGETHER: usize = 64;
+
+/// A lock that nobody holds is taken in less.
+const FREE_LOCK_NS: u64 = 20_000;
 
 /// What one operation was predicted to be.
 #[derive(Debug, Clone, PartialEq)]
@@ -136,6 +140,7 @@ pub struct Predictor {
     threads: Threads,
     follow: Follow,
     order: Order,
+    lockers: Lockers,
     event: Event,
     charges: Vec<Vec<Charge>>,
     resolved: Resolved,
@@ -172,6 +177,7 @@ impl Predictor {
             threads: Threads::default(),
             follow: Follow::on(options.traced_cpus).beside(options.tracer_ns),
             order: Order::default(),
+            lockers: Lockers::default(),
             event: Event::default(),
             resolved: Resolved::default(),
             request: Vec::new(),
@@ -314,7 +320,7 @@ impl Predictor {
             if let Some(seen) = self
                 .seen
                 .as_mut()
-                .filter(|_| index == 0 && self.resolved.charged)
+                .filter(|_| index == 0 && self.resolved.charged && !self.event.may_wait())
             {
                 let alone = target.ledger.alone(found.0, &target.plan);
                 seen.take(op, &alone);
@@ -387,6 +393,7 @@ impl Predictor {
         self.namespace.apply(op, paths, &mut self.resolved);
         self.order
             .push(op, &self.resolved, &self.follow, &mut self.event);
+        (self.lockers).push(op, &self.resolved, &self.namespace, &mut self.event);
         for (view, charges) in self.views.iter_mut().zip(&mut self.charges) {
             charges.clear();
             view.apply(op, &self.resolved, &self.namespace, gap, charges);
@@ -514,8 +521,14 @@ fn charge(
         };
         target.ledger.charge(op.kind, charges, &target.plan, common)
     } else {
+        // How long others held it in the trace is nothing that it takes.
+        let most_ns = if event.may_wait() {
+            FREE_LOCK_NS
+        } else {
+            u64::MAX
+        };
         Latency {
-            total_ns: op.latency_ns.unwrap_or(0) as f64,
+            total_ns: op.latency_ns.unwrap_or(0).min(most_ns) as f64,
             ..Latency::default()
         }
     };

@@ -1,5 +1,6 @@
 //! Calls on descriptors that move no data.
 
+use fsage_core::lock::{fcntl_lock_flags, flock_flags};
 use fsage_core::{CLOSE_BY_DUP, Fd, FileId, OpFlags, OpKind, Outcome};
 use fsage_namespace::flags::CLONE_FILES;
 use fsage_namespace::pending::is_another;
@@ -47,7 +48,7 @@ impl Assembler {
             libc::SYS_sync_file_range => (OpKind::SyncFileRange, Some(one), Some(two), three),
             libc::SYS_fchmod => (OpKind::Fchmod, None, None, one),
             libc::SYS_fchown => (OpKind::Fchown, Some(one), Some(two), 0),
-            libc::SYS_flock => (OpKind::Lock, None, None, one),
+            libc::SYS_flock => (OpKind::Lock, None, None, flock_flags(one as u32).into()),
             libc::SYS_fadvise64 => (OpKind::Advise, Some(one), Some(two), three),
             libc::SYS_readahead => (
                 OpKind::Advise,
@@ -197,7 +198,10 @@ impl Assembler {
                 let mut op = self.begin_fd(OpKind::Lock, call, fd, call.file.as_ref());
                 op.offset = Some(call.extra[0]);
                 op.length = Some(call.extra[1]);
-                op.flags = command as u32;
+                // l_type and l_whence, in the low half.
+                let lock =
+                    (argument >> 32 == 0).then_some((argument as u16, (argument >> 16) as u16));
+                op.flags = fcntl_lock_flags(command as u32, lock);
                 self.emit(op);
             }
             _ => {}

@@ -100,6 +100,16 @@ pub(super) fn extra(tid: Tid, what: Extra, args: &[u64; 6]) -> [u64; 2] {
     }
 }
 
+/// The arguments of `fcntl`, of a lock with its type and whence in place of the address
+/// ([`RawCall::args`](crate::raw::RawCall::args)).
+pub(super) fn with_lock(tid: Tid, mut args: [u64; 6]) -> [u64; 6] {
+    let [_, command, third, ..] = &mut args;
+    if is_lock_command(*command) {
+        *third = bytes::<4>(tid, *third).map_or(u64::MAX, |lock| half(&lock, 0).into());
+    }
+    args
+}
+
 /// `FIEMAP_FLAG_SYNC`.
 const FIEMAP_SYNC: u32 = 1;
 

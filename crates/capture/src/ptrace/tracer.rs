@@ -307,6 +307,9 @@ impl Tracer {
         if !matches!(table.extra, calls::Extra::Offsets(..)) {
             call.extra = memory::extra(tid, table.extra, &call.args);
         }
+        if matches!(table.extra, calls::Extra::Flock) {
+            call.args = memory::with_lock(tid, call.args);
+        }
         if !table.path_at_entry {
             read_paths(tid, table, &mut call);
         }

@@ -87,7 +87,7 @@ pub struct TargetPrediction {
     /// The part of it that the device works, nanoseconds.
     pub device_ns: f64,
     /// The part of it that operations wait because of other threads: for the device while that works
-    /// for others, or for others in calls of the kind, nanoseconds; an estimate without an interval.
+    /// for others, for locks of files, or for others in calls of the kind, nanoseconds; an estimate without an interval.
     #[serde(default)]
     pub waiting_ns: f64,
     /// What they wait for a processor before they can end, nanoseconds: beside `latency_total_ns`, not in

@@ -4,6 +4,7 @@ use fsage_core::{KindClass, OpKind};
 
 use super::device::Asked;
 use super::due::What;
+use super::locks::{Deed, Place, WOKEN_NS};
 use super::schedule::{Schedule, add};
 use super::thread::{Item, Stage, State};
 use super::waiting::Waiting;
@@ -15,9 +16,18 @@ impl Schedule {
         let Some(thread) = self.threads.get_mut(slot) else {
             return false;
         };
-        let Some(item) = &thread.now else {
+        let Some(item) = &mut thread.now else {
             return false;
         };
+        if let Some(Deed::Take(lock)) = item.locks.as_deref() {
+            let has_it = self.locks.take(slot, *lock);
+            item.locks = None;
+            self.locked(at);
+            if !has_it {
+                self.waits_for_lock(slot, at);
+            }
+            return !has_it;
+        }
         if let Some(arm) = self.device.arm.as_mut().filter(|_| !syncs(item.kind)) {
             let asks = item.asks.as_deref();
             thread.awaits = arm.begin(asks, item.latency.device_ns, at);
@@ -47,6 +57,44 @@ impl Schedule {
         self.plan(at, What::Arrives(slot));
         self.plan(at, What::Free(None));
         true
+    }
+
+    /// The thread gives its processor up until it has a lock.
+    fn waits_for_lock(&mut self, slot: usize, at: u64) {
+        if let Some(thread) = self.threads.get_mut(slot) {
+            thread.stage = Stage::Finish;
+        }
+        self.plan(at, What::Free(None));
+    }
+
+    /// Those that wait for locks of which one was given up ask again later, and those that have theirs go on.
+    pub(super) fn locked(&mut self, at: u64) {
+        for place in self.locks.freed() {
+            self.plan(at.saturating_add(WOKEN_NS), What::Freed(place));
+        }
+        for slot in self.locks.woken() {
+            self.plan(at, What::Ready(slot));
+        }
+    }
+
+    /// A lock that the trace shows to be given up, and not by whom.
+    pub(super) fn is_stale(&mut self, place: Place, number: u64) {
+        self.locks.is_stale(place, number);
+        self.locked(self.now);
+    }
+
+    /// An operation gives locks up at its end.
+    fn unlock(&mut self, deed: &Deed, at: u64) {
+        match deed {
+            Deed::Take(_) => {}
+            Deed::Release(lock) => self.locks.release(lock),
+            Deed::Drop(all) => {
+                for &(file, owner) in all {
+                    self.locks.drop_of(file, owner);
+                }
+            }
+        }
+        self.locked(at);
     }
 
     /// A request of a thread that has reached a device on which requests are followed one by one; whether it had one.
@@ -234,6 +282,9 @@ impl Schedule {
             };
             add(&mut self.waits, item.kind, waited.max(least));
             add(&mut self.queued, item.kind, queued_ns as f64);
+        }
+        if let Some(deed) = &item.locks {
+            self.unlock(deed, at);
         }
         self.done(slot, at);
         if let Some(server) = item.served_by {

@@ -486,7 +486,8 @@ impl Device {
 
     /// A request of this kind is done.
     pub fn done(&mut self, kind: OpKind) {
-        if kind.class() != KindClass::Sync {
+        // Of a lock nothing is there.
+        if kind.class() != KindClass::Sync && kind != OpKind::Lock {
             self.others.there = self.others.there.saturating_sub(1);
         }
     }

@@ -1,5 +1,7 @@
 //! What happens when, in the order of predicted time.
 
+use super::locks::Place;
+
 /// What happens to a thread.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum What {
@@ -11,6 +13,13 @@ pub(super) enum What {
     Arrives(usize),
     /// The device may be free for one of those that wait.
     Serves,
+    /// The thread, which keeps its processor for its slice, does something to locks.
+    Locks {
+        slot: usize,
+        slice_end: u64,
+    },
+    /// Who waits for locks there asks again.
+    Freed(Place),
     Gone(usize),
 }
 

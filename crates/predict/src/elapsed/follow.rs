@@ -10,8 +10,11 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use fsage_core::{Op, OpFlags, OpKind, Pid, Tid};
+use fsage_core::{LockCall, Op, OpFlags, OpKind, Pid, Tid};
 use rustc_hash::FxHashMap;
+
+use super::locking::Locking;
+use super::locks::Deed;
 
 /// A call of the trace that took longer has waited for something: it tells nothing of the processor.
 const LONGEST_BUSY_NS: u64 = 1_000_000;
@@ -42,9 +45,17 @@ pub struct Event {
     pub ends: bool,
     /// Whoever serves it, where the thread only asks for it and goes on.
     pub served_by: Option<usize>,
+    /// What it does to locks of files.
+    pub locks: Option<Box<Locking>>,
 }
 
 impl Event {
+    /// Whether the operation's time in the trace may have been a wait for a lock of a file.
+    pub fn may_wait(&self) -> bool {
+        let deed = self.locks.as_ref().and_then(|locks| locks.deed.as_ref());
+        matches!(deed, Some(Deed::Take(_)))
+    }
+
     /// The operation cannot begin before another thread is so far, whatever the pause before it was.
     pub fn follows(&mut self, wake: Wake) {
         let awaits = self.awaits.get_or_insert_with(|| {
@@ -251,7 +262,9 @@ impl Follow {
                 &mut event,
             );
         }
-        if latency < LONGEST_BUSY_NS {
+        // Who waits for a lock uses none.
+        let locks = op.kind == OpKind::Lock && LockCall::of(op.flags).is_some();
+        if latency < LONGEST_BUSY_NS && !locks {
             self.used_ns += latency as f64;
         }
         let several = self.threads.len() > 1;

@@ -9,7 +9,8 @@
 //! tells to have ended by another thread ends when that one has come as far. The thesis leaves
 //! all this out (Smith 2001, 4.4.5.6).
 //!
-//! * [`follow`]: what the trace says of its threads. [`order`]: names that keep them out. `schedule`: the machine. `call`: one call. `device`: what it serves.
+//! * [`follow`]: what the trace says of its threads. [`order`]: names that keep them out. [`locking`]: what it says of
+//!   locks of files, `locks`: who has them. `schedule`: the machine. `call`: one call. `device`: what it serves.
 //!   `ahead`: what comes before somebody asks. `awaiting`: who waits for whom there. `contention`: calls at once.
 
 mod ahead;
@@ -20,6 +21,8 @@ mod contention;
 mod device;
 mod due;
 pub mod follow;
+pub mod locking;
+mod locks;
 pub mod order;
 mod schedule;
 mod syncing;
@@ -104,6 +107,10 @@ impl Replay {
         if let Some(awaits) = &mut awaits {
             awaits.think_ns *= self.own_work;
         }
+        let locks = event.locks.as_deref();
+        for &(place, number) in locks.iter().flat_map(|locks| &locks.stale) {
+            self.schedule.is_stale(place, number);
+        }
         let item = Item {
             kind: op.kind,
             place,
@@ -117,6 +124,7 @@ impl Replay {
             spawns: event.spawns,
             ends: event.ends,
             served_by: event.served_by,
+            locks: locks.and_then(|locks| locks.deed.clone()).map(Box::new),
             asked_at: None,
         };
         let born = self.started.get(event.slot) == Some(&true);
@@ -129,16 +137,18 @@ impl Replay {
     }
 
     /// Operations of a kind waited so many times as long as was found, for processors as many times more; after
-    /// [`Self::finish`].
+    /// [`Self::finish`]. Waits for locks are as long as others hold them.
     pub(crate) fn scale_waits(&mut self, scale: impl Fn(OpKind) -> f64, queues: f64) {
         for &kind in OpKind::ALL {
+            let dearer = scale(kind);
+            let waits = if kind == OpKind::Lock { 1.0 } else { dearer };
             let all = [
-                (&mut self.schedule.waits, 1.0),
-                (&mut self.schedule.queued, queues),
+                (&mut self.schedule.waits, waits),
+                (&mut self.schedule.queued, dearer * queues),
             ];
             for (waits, times) in all {
                 if let Some(waited_ns) = waits.get_mut(kind as usize) {
-                    *waited_ns *= scale(kind) * times;
+                    *waited_ns *= times;
                 }
             }
         }

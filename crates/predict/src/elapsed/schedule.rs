@@ -21,6 +21,7 @@ use fsage_core::OpKind;
 use super::contention::Contention;
 use super::device::Device;
 use super::due::{Due, What};
+use super::locks::Locks;
 use super::syncing::Syncing;
 use super::thread::{Item, Stage, State, Thread};
 use crate::cost::{Machine, SystemVector};
@@ -72,7 +73,8 @@ pub(super) struct Schedule {
     pub(super) contention: Option<Contention>,
     pub(super) device: Device,
     pub(super) syncing: Syncing,
-    /// For the device, and because others were in calls of the kind.
+    pub(super) locks: Locks,
+    /// For the device, for locks, and because others were in calls of the kind.
     pub waits: Waits,
     /// For a processor.
     pub queued: Waits,
@@ -98,6 +100,7 @@ impl Schedule {
             contention: Contention::of(vector),
             device: Device::of(vector),
             syncing: Syncing::default(),
+            locks: Locks::default(),
             waits: [0.0; OpKind::ALL.len()],
             queued: [0.0; OpKind::ALL.len()],
             end_ns: 0,
@@ -173,6 +176,7 @@ impl Schedule {
         let simple = item.awaits.is_none()
             && item.spawns.is_none()
             && item.served_by.is_none()
+            && item.locks.is_none()
             && !item.ends;
         let Some(thread) = self.threads.get_mut(slot).filter(|_| simple) else {
             return false;
@@ -258,6 +262,9 @@ impl Schedule {
                     self.happen(due);
                 }
                 _ if forced && self.held_up() => self.put_to_sleep(),
+                None if forced && self.ready.is_empty() && self.locks.force() => {
+                    self.locked(self.now);
+                }
                 _ if all && self.release_waiting() => {}
                 _ => return,
             }
@@ -299,6 +306,11 @@ impl Schedule {
                 }
             }
             What::Serves => self.serves(due.at),
+            What::Freed(place) => {
+                self.locks.settle(place);
+                self.locked(due.at);
+            }
+            What::Locks { slot, slice_end } => self.run(slot, due.at, slice_end),
             What::Gone(slot) => {
                 self.device.ended(slot);
                 self.gone(slot, due.at);
@@ -370,6 +382,11 @@ impl Schedule {
                 Stage::Memory => {
                     at = at.saturating_add(thread.left_ns);
                     thread.ran_ns = thread.ran_ns.saturating_add(thread.left_ns);
+                    // Threads go ahead of one another; locks are taken and given up in the order of time.
+                    if at > self.now && thread.now.as_ref().is_some_and(|i| i.locks.is_some()) {
+                        thread.left_ns = 0;
+                        return self.plan(at, What::Locks { slot, slice_end });
+                    }
                     let kind = thread.now.as_ref().filter(|i| i.charged).map(|i| i.kind);
                     if self.waits_in_call(slot, at) {
                         return;

@@ -7,6 +7,7 @@ use fsage_core::OpKind;
 use super::ahead::Ahead;
 use super::device::Asked;
 use super::follow::{Awaits, Pieces, Wake};
+use super::locks::Deed;
 use crate::arm::Asks;
 use crate::cost::ledger::Latency;
 use crate::drive::Request;
@@ -36,6 +37,8 @@ pub(super) struct Item {
     pub ends: bool,
     /// The thread that it is handed to when its own comes to it.
     pub served_by: Option<usize>,
+    /// What it does to locks of files: takes them after its own work, gives them up at its end.
+    pub locks: Option<Box<Deed>>,
     pub asked_at: Option<u64>,
 }
 

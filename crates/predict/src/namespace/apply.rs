@@ -90,6 +90,7 @@ impl Namespace {
         let Some(&open) = open.or_else(|| self.processes.open(closed.open)) else {
             return Action::Plain;
         };
+        out.closed.push((open.ino, open.serial, last));
         let mut unlinked = None;
         if last && let Some(node) = self.tree.inode_mut(open.ino) {
             node.opens = node.opens.saturating_sub(1);

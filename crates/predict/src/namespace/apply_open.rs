@@ -93,9 +93,11 @@ impl Namespace {
             }
             open = Some(id);
         }
-        if matches!(op.kind, OpKind::Read | OpKind::Write | OpKind::Fstat)
-            || op.size_bytes.is_some()
-        {
+        let tells = matches!(
+            op.kind,
+            OpKind::Read | OpKind::Write | OpKind::Fstat | OpKind::Lock
+        );
+        if tells || op.size_bytes.is_some() {
             self.observe(op, node, NodeKind::Regular);
         }
         out.node = Some(node);

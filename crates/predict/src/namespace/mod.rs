@@ -135,6 +135,9 @@ pub struct Resolved {
     /// Files whose last open ended with it, by a close or by what closes descriptors besides, that was truncated to
     /// nothing and written.
     pub rewritten: Vec<Ino>,
+    /// Descriptors that were closed by it: of which file and which open ([`process::OpenFile::serial`]), and whether that is
+    /// closed by that.
+    pub closed: Vec<(Ino, u32, bool)>,
 }
 
 /// What the stage could not make sense of; told to the user.
@@ -343,6 +346,7 @@ impl Namespace {
             self.tree.forget(ino);
         }
         out.rewritten.clear();
+        out.closed.clear();
         out.charged = false;
         out.walks = [None, None];
         out.action = Action::None;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use fsage_core::lock::lock_call_of;
 use fsage_core::{FileId, Op, OpFlags, OpKind, OpSink, PathId, PathTable, SinkError};
 use fsage_namespace::path::join;
 use rustc_hash::FxHashMap;
@@ -453,18 +454,35 @@ impl Args<'_> {
             K::Futimens => call("utimensat", &[&fd, b"NULL", b"NULL", b"0"]),
             K::Fstatfs => call("fstatfs", &[&fd, b"0x0"]),
             K::Fchdir => call("fchdir", &[&fd]),
-            K::Lock => match op.flags {
-                5 => call("fcntl", &[&fd, b"F_GETLK"]),
-                6 => call("fcntl", &[&fd, b"F_SETLK"]),
-                7 => call("fcntl", &[&fd, b"F_SETLKW"]),
-                36 => call("fcntl", &[&fd, b"F_OFD_GETLK"]),
-                37 => call("fcntl", &[&fd, b"F_OFD_SETLK"]),
-                38 => call("fcntl", &[&fd, b"F_OFD_SETLKW"]),
-                _ => call("flock", &[&fd, &hex]),
-            },
+            K::Lock => Some(self.lock(&fd)),
             K::Advise => call("fadvise64", &[&fd, &offset, &length, &hex]),
             _ => None,
         }
+    }
+
+    fn lock(&self, fd: &[u8]) -> Vec<u8> {
+        let op = self.op;
+        let (is_flock, command, lock) = lock_call_of(op.flags);
+        let hex = format!("{command:#x}").into_bytes();
+        let name: &[u8] = match command {
+            _ if is_flock => return joined("flock", &[fd, &hex]),
+            5 => b"F_GETLK",
+            6 => b"F_SETLK",
+            7 => b"F_SETLKW",
+            36 => b"F_OFD_GETLK",
+            37 => b"F_OFD_SETLK",
+            38 => b"F_OFD_SETLKW",
+            _ => &hex,
+        };
+        let Some((kind, whence)) = lock else {
+            return joined("fcntl", &[fd, name]);
+        };
+        let kind = ["F_RDLCK", "F_WRLCK", "F_UNLCK"].get(usize::from(kind));
+        let whence = ["SEEK_SET", "SEEK_CUR", "SEEK_END"].get(usize::from(whence));
+        let [start, length] = [op.offset, op.length].map(|n| n.unwrap_or(0) as i64);
+        let (kind, whence) = (kind.unwrap_or(&"0"), whence.unwrap_or(&"0"));
+        let lock = format!("{{l_type={kind}, l_whence={whence}, l_start={start}, l_len={length}}}");
+        joined("fcntl", &[fd, name, lock.as_bytes()])
     }
 
     fn fork(&self) -> Vec<u8> {

@@ -1,5 +1,6 @@
 //! Calls on descriptors: offsets and sizes are kept up to date as far as the text allows.
 
+use fsage_core::lock::{fcntl_lock_flags, flock_flags};
 use fsage_core::{Fd, Op, OpFlags, OpKind, Outcome};
 use fsage_namespace::flags::{CLONE_FILES, CLONE_VM};
 use fsage_namespace::{Mapping, SharedId};
@@ -21,6 +22,18 @@ const LOCK_COMMANDS: [&[u8]; 6] = [
 ];
 const SEEK_END: u32 = 2;
 const KEEP_SIZE: u32 = 1;
+
+/// `l_type` and `l_whence` of a `struct flock`.
+fn asked_of(lock: Arg<'_>) -> Option<(u16, u16)> {
+    let kind = match lock.field("l_type")?.0 {
+        b"F_RDLCK" => 0,
+        b"F_WRLCK" => 1,
+        b"F_UNLCK" => 2,
+        _ => return None,
+    };
+    let whence = lock.field("l_whence")?.flags();
+    Some((kind, u16::try_from(whence).ok()?))
+}
 
 /// A number where there is one; an error where that is longer than 64 bits.
 fn number_of(arg: Arg<'_>) -> Result<Option<u64>, &'static str> {
@@ -165,6 +178,9 @@ impl Importer {
         }
         let description = self.describe(&mut op, arg_at(call, row.fd)?)?;
         op.flags = row.implied | at(call, row.flags).map_or(0, flags_of);
+        if op.kind == OpKind::Lock {
+            op.flags = flock_flags(op.flags);
+        }
         let ids = op.kind == OpKind::Fchown;
         let number = |arg: Arg<'_>| {
             if ids { Ok(id_of(arg)) } else { number_of(arg) }
@@ -401,7 +417,13 @@ impl Importer {
             ops.push(op);
         } else if LOCK_COMMANDS.contains(&command) {
             op.kind = OpKind::Lock;
-            op.flags = arg(call, 1)?.flags();
+            let lock = at(call, 2);
+            let number = |name| lock.and_then(|lock| lock.field(name)).and_then(Arg::int);
+            (op.offset, op.length) = (
+                number("l_start").map(|n| n as u64),
+                number("l_len").map(|n| n as u64),
+            );
+            op.flags = fcntl_lock_flags(arg(call, 1)?.flags(), lock.and_then(asked_of));
             self.on_fd(op, arg(call, 0)?, ops)?;
         } else if command == b"F_SETFD" && op.result.is_ok() {
             let fd = self.fd_of(op.tid.0, arg(call, 0)?)?;

@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use fsage_core::lock::{fcntl_lock_flags, flock_flags};
 use fsage_core::{
     COPY_SHARES, COPY_WHOLE_BLOCKS, Errno, Fd, Op, OpFlags, OpKind, OpSink, OpSource, Pid, Tid,
 };
@@ -435,6 +436,15 @@ fn every_other_captured_call_has_its_kind() {
         (Some(90), 0x100)
     );
     assert_eq!(of(OpKind::Access).flags, 5);
+    let locks = ops.iter().filter(|op| op.kind == OpKind::Lock);
+    let locks: Vec<_> = locks.map(|op| (op.flags, op.offset, op.length)).collect();
+    assert_eq!(
+        locks,
+        [
+            (fcntl_lock_flags(7, Some((1, 0))), Some(0), Some(0)),
+            (flock_flags(2 | 4), None, None)
+        ]
+    );
     assert!(of(OpKind::Readdir).record.contains(OpFlags::DIRECTORY));
     assert_eq!(of(OpKind::Read).length, Some(11));
     assert_eq!(of(OpKind::Mmap).flags, 1 | (1 << 8));
@@ -444,6 +454,24 @@ fn every_other_captured_call_has_its_kind() {
         ["brk", "exit_group"]
     );
     assert!(source.report().other_calls.is_empty());
+}
+
+#[test]
+fn locks_are_told_with_their_types_and_ranges() {
+    let lock = |command: &str, lock: &str| {
+        let text = format!("1 1.0 fcntl(3, {command}{lock}) = 0\n");
+        let (ops, _) = ops_of(&text);
+        (ops[0].flags, ops[0].offset, ops[0].length)
+    };
+    let of = lock(
+        "F_OFD_SETLK",
+        ", {l_type=F_UNLCK, l_whence=SEEK_END, l_start=-5, l_len=9}",
+    );
+    let flags = fcntl_lock_flags(37, Some((2, 2)));
+    assert_eq!(of, (flags, Some(-5i64 as u64), Some(9)));
+    // Nobody knows what an address leads to.
+    assert_eq!(lock("F_SETLK", ", 0x7ffe0000"), (6, None, None));
+    assert_eq!(lock("F_SETLKW", ""), (7, None, None));
 }
 
 #[test]
