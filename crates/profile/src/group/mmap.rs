@@ -167,9 +167,10 @@ fn hole(lab: &mut Lab<'_>, dir: &str, size: u64) -> Res {
         let touches = touch(lab, handle, size, true, clock_ns)?;
         for (number, &(_, ns)) in touches.faults.iter().enumerate() {
             // What brings pages takes longer than what finds them.
-            let probe = match number < touches.major {
-                true => Probe::at("MFRH", (size >> 10) as u32),
-                false => Probe::of("MFWH"),
+            let probe = if number < touches.major {
+                Probe::at("MFRH", (size >> 10) as u32)
+            } else {
+                Probe::of("MFWH")
             };
             lab.add(probe, 0, ns);
         }
