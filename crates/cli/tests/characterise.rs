@@ -46,6 +46,21 @@ const TWO: &str = "\
 7  1.007000 close(3) = 0 <0.000010>
 ";
 
+/// Of two the median lies between them.
+#[test]
+fn the_median_of_two_is_neither() {
+    let dir = temp();
+    let dir = dir.path();
+    let lines = "\
+7  1.000000 access(\"/w/a\", F_OK) = 0 <0.000010>
+7  1.001000 access(\"/w/a\", F_OK) = 0 <0.000090>
+";
+    strace(dir, lines);
+    let shown = run(dir, ["show", "t.fst", "--json"]).exits(0).json();
+    let median = shown["kinds"][0]["latency_p50_ns"].as_u64().unwrap();
+    assert!(median.abs_diff(50_000) < 500, "{median}");
+}
+
 #[test]
 fn what_is_told_of_a_trace_is_what_is_in_it() {
     let dir = temp();
