@@ -1222,9 +1222,10 @@ fn a_number_is_of_the_file_that_it_was_when_the_call_began() {
     ] {
         let op = made.op(kind, path, if kind == Write { 100 } else { 0 });
         (op.tid, op.start_ns, op.latency_ns) = (Tid(thread), start_ns, Some(end_ns - start_ns));
-        match kind {
-            Open => (op.flags, op.result) = (0o1101, Outcome::ok(3)),
-            _ => (op.fd, op.length) = (Some(fsage_core::Fd(3)), Some(100)),
+        if kind == Open {
+            (op.flags, op.result) = (0o1101, Outcome::ok(3));
+        } else {
+            (op.fd, op.length) = (Some(fsage_core::Fd(3)), Some(100));
         }
     }
     made.save(&dir.join("t.fst"), true);
@@ -1243,50 +1244,52 @@ fn a_number_is_of_the_file_that_it_was_when_the_call_began() {
     }
 }
 
+/// Eight threads that open, write and close, and hand on what they have open.
+const THREADS: &str = r#"
+    #include <fcntl.h>
+    #include <pthread.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <unistd.h>
+    static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
+    static int handed = -1;
+    static int exchange(int fd) {
+        pthread_mutex_lock(&held);
+        int other = handed;
+        handed = fd;
+        pthread_mutex_unlock(&held);
+        return other;
+    }
+    static void *work(void *number) {
+        char name[64], bytes[300] = {0};
+        for (int i = 0; i < 250; i++) {
+            snprintf(name, sizeof name, "f%ld-%d", (long)number, i);
+            int fd = open(name, O_CREAT | O_EXCL | O_WRONLY, 0644);
+            for (int k = 0; k < 1 + i % 5; k++)
+                if (write(fd, bytes, 1 + i) != 1 + i) abort();
+            if (i % 3 == 0) fd = exchange(fd);
+            if (fd >= 0 && write(fd, bytes, 7) != 7) abort();
+            if (fd >= 0) close(fd);
+        }
+        return 0;
+    }
+    int main(void) {
+        pthread_t threads[8];
+        for (long i = 0; i < 8; i++) pthread_create(&threads[i], 0, work, (void *)i);
+        for (int i = 0; i < 8; i++) pthread_join(threads[i], 0);
+        return 0;
+    }"#;
+
 /// Threads that open, write and close at once and hand on what they have open: of each call it is told to which
 /// file it went, by prediction and replay.
 #[test]
 fn of_threads_at_once_every_call_is_of_its_file() {
-    const PROGRAM: &str = r#"
-        #include <fcntl.h>
-        #include <pthread.h>
-        #include <stdio.h>
-        #include <stdlib.h>
-        #include <unistd.h>
-        static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
-        static int handed = -1;
-        static int exchange(int fd) {
-            pthread_mutex_lock(&held);
-            int other = handed;
-            handed = fd;
-            pthread_mutex_unlock(&held);
-            return other;
-        }
-        static void *work(void *number) {
-            char name[64], bytes[300] = {0};
-            for (int i = 0; i < 250; i++) {
-                snprintf(name, sizeof name, "f%ld-%d", (long)number, i);
-                int fd = open(name, O_CREAT | O_EXCL | O_WRONLY, 0644);
-                for (int k = 0; k < 1 + i % 5; k++)
-                    if (write(fd, bytes, 1 + i) != 1 + i) abort();
-                if (i % 3 == 0) fd = exchange(fd);
-                if (fd >= 0 && write(fd, bytes, 7) != 7) abort();
-                if (fd >= 0) close(fd);
-            }
-            return 0;
-        }
-        int main(void) {
-            pthread_t threads[8];
-            for (long i = 0; i < 8; i++) pthread_create(&threads[i], 0, work, (void *)i);
-            for (int i = 0; i < 8; i++) pthread_join(threads[i], 0);
-            return 0;
-        }"#;
     let dir = temp_in_memory();
     let dir = dir.path();
     if !tool("cc") {
         return;
     }
-    std::fs::write(dir.join("p.c"), PROGRAM).unwrap();
+    std::fs::write(dir.join("p.c"), THREADS).unwrap();
     let mut cc = std::process::Command::new("cc");
     let built = cc.args(["-pthread", "p.c", "-o", "p"]).current_dir(dir);
     assert!(built.status().unwrap().success());

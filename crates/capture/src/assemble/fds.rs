@@ -219,3 +219,44 @@ impl Assembler {
         self.emit(op);
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::raw::{RawEvent, RawFile};
+    use fsage_core::{Pid, Tid};
+
+    /// Calls come as they end.
+    #[test]
+    fn a_close_that_ends_late_leaves_its_number_to_who_was_given_it() {
+        let pid = Pid(1 << 30);
+        let mut assembler = Assembler::new(0, &[]).unwrap();
+        let mut take = |nr: libc::c_long, thread, start_ns, ino| {
+            let file = RawFile {
+                ino,
+                mode: libc::S_IFREG,
+                ..RawFile::default()
+            };
+            let opens = nr == libc::SYS_openat;
+            let first = if opens { libc::AT_FDCWD as u64 } else { 3 };
+            assembler.take(RawEvent::Call(Box::new(RawCall {
+                nr: nr as u32,
+                pid,
+                tid: Tid(thread),
+                start_ns,
+                args: [first, 0, 0, 0, 0, 0],
+                result: if opens { 3 } else { 0 },
+                file: Some(file),
+                path: opens.then(|| format!("/w/{ino}").into_bytes()),
+                ..RawCall::default()
+            })));
+            let open = assembler.processes.description(pid.0, Fd(3));
+            open.and_then(|open| open.file).map(|file| file.ino)
+        };
+        assert_eq!(take(libc::SYS_openat, 1, 0, 7), Some(7));
+        assert_eq!(take(libc::SYS_openat, 2, 20, 8), Some(8));
+        assert_eq!(take(libc::SYS_close, 1, 10, 7), Some(8));
+        assert_eq!(take(libc::SYS_close, 2, 30, 8), None);
+    }
+}
