@@ -361,9 +361,7 @@ fn flowop(step: &VisitStep, line: &Line, size: u64, opened: bool) -> Option<Flow
         }
         OpKind::Open => by_once("openfile , FILESET, fd=1"),
         OpKind::Close => by_once("closefile , fd=1"),
-        _ if is_read(step) && is_whole => {
-            all(format!("readwholefile , fd=1, iosize={each}"), size)
-        }
+        _ if is_read(step) && is_whole => all(format!("readwholefile , fd=1, iosize={each}"), size),
         // None of them can be larger than the file.
         _ if form.at == At::Random && (is_read(step) || is_write(step)) && size == 0 => {
             return None;
