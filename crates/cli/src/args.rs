@@ -235,6 +235,9 @@ pub struct ImportArgs {
     /// repeated)
     #[arg(long, value_name = "DIR")]
     pub under: Vec<PathBuf>,
+    /// Of an iolog: what names that do not begin with / are below, an absolute directory of the traced machine
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
     /// Print the summary as JSON
     #[arg(long)]
     pub json: bool,

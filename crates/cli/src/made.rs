@@ -6,7 +6,7 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use fsage_format::foreign::csv::COLUMNS;
+use fsage_format::foreign::csv;
 use fsage_format::foreign::hbench::{self, HbenchSource};
 use fsage_format::{FileKind, FormatError, whole};
 
@@ -88,10 +88,7 @@ impl Made {
             Self::Own | Self::Model => false,
             Self::ShortLived => begin.starts_with(b"format = \"fsage short-lived files\""),
             Self::Plot => begin.starts_with(b"<svg width=\""),
-            Self::Export(ExportFormat::Csv) => {
-                let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
-                begin.starts_with(names.join(",").as_bytes())
-            }
+            Self::Export(ExportFormat::Csv) => csv::begins_like(begin),
             Self::Export(ExportFormat::Fio) => begin.starts_with(b"; Made by fsage "),
             Self::Export(ExportFormat::Filebench | ExportFormat::Wml) => {
                 begin.starts_with(b"# Made by fsage ")
@@ -152,7 +149,7 @@ mod tests {
     fn what_fsage_wrote_may_be_written_again_and_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
-        let csv: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
+        let csv: Vec<&str> = csv::COLUMNS.iter().map(|(name, _)| *name).collect();
         let csv = csv.join(",") + "\r\n1,2\r\n";
         let export = Made::Export;
         let all = [

@@ -612,7 +612,8 @@ fn what_cannot_be_aged_is_said_before_anything_is_done() {
     assert!(
         !dir.join("cache/fsage/aged").exists() || names(&dir.join("cache/fsage/aged")).is_empty()
     );
-    apply(dir, &["w.fst", "mem:fast"]).fails(1, &["no directory on this machine"]);
+    apply(dir, &["w.fst", "mem:fast"])
+        .fails(1, &["age mem:fast: it has no directory on this machine"]);
     apply(dir, &["w.fst", "scratch:ext2,size=32M", "--fast"]).fails(1, &["leave --fast out"]);
     apply(dir, &["w.fst", small, "-o", "r.json", "--resume"])
         .fails(2, &["--resume needs a directory"]);

@@ -18,6 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
 use common::{fsage, mix, profile, run, run_command, small_trace, temp, tool};
+use fsage_format::trace::TraceReader;
 
 #[test]
 fn strace_text_of_a_trace_has_the_same_operations() {
@@ -689,6 +690,112 @@ fn hidden_names_keep_their_structure() {
         "{}",
         hidden.stderr
     );
+}
+
+/// A log with relative names, as fio writes with a relative `--directory`, is replayed where it is said what they are
+/// below, and says what is missing where it is not.
+#[test]
+fn relative_names_of_an_iolog_are_below_the_directory_that_is_given() {
+    let dir = temp();
+    let dir = dir.path();
+    std::fs::create_dir(dir.join("t")).unwrap();
+    let log = "fio version 3 iolog\n0 d/a add\n1 d/a open\n5 d/a write 0 4096\n9 d/a sync 0 0\n12 d/a close\n\
+               20 /other/b open\n21 /other/b close\n";
+    std::fs::write(dir.join("log"), log).unwrap();
+    let import = |more: &[&str]| {
+        let line = ["import", "log", "--from", "fio-iolog", "-o", "l.fst"];
+        run(dir, line.iter().chain(more))
+    };
+    import(&["--directory", "d"]).fails(2, &["--directory takes an absolute directory"]);
+    import(&["--directory", "/x", "--under", "/x/d"]).exits(0);
+    assert_eq!(
+        mix(&dir.join("l.fst"))
+            .iter()
+            .map(|(_, count)| count)
+            .sum::<u64>(),
+        4
+    );
+    let replayed = run(dir, ["replay", "l.fst", "t", "--json"]).exits(0).json();
+    assert_eq!(replayed["operations"], 4, "{replayed}");
+    std::fs::write(dir.join("log"), log.replace("/other/b", "b")).unwrap();
+    import(&[]).exits(0);
+    run(dir, ["replay", "l.fst", "t"]).fails(1, &["import --directory DIR"]);
+}
+
+/// Nothing that a trace holds is missing in its comma-separated values, also what an analysis has added.
+#[test]
+fn comma_separated_values_have_what_was_added() {
+    let dir = temp();
+    let dir = dir.path();
+    small_trace(dir);
+    let ext4 = profile("ext4").display().to_string();
+    let line = [
+        "predict",
+        "small.fst",
+        "--on",
+        &ext4,
+        "--annotate",
+        "an.fst",
+    ];
+    run(dir, line).exits(0);
+    run(dir, ["export", "an.fst", "--to", "csv", "-o", "an.csv"]).exits(0);
+    let added = TraceReader::open(&dir.join("an.fst")).unwrap();
+    let added: Vec<_> = added
+        .annotation_columns()
+        .iter()
+        .map(|column| column.name.clone())
+        .collect();
+    assert!(!added.is_empty());
+    let text = std::fs::read_to_string(dir.join("an.csv")).unwrap();
+    let header = text.lines().next().unwrap();
+    assert!(header.ends_with(&added.join(",")), "{header}");
+    let at = header
+        .split(',')
+        .position(|name| *name == added[0])
+        .unwrap();
+    let predicted = text.lines().skip(1).filter(|line| {
+        let value = line.split(',').nth(at).unwrap();
+        value.parse::<f64>().is_ok_and(|ns| ns > 0.0)
+    });
+    assert!(predicted.count() > 0, "{text}");
+    // The same file may be written again.
+    run(dir, ["export", "an.fst", "--to", "csv", "-o", "an.csv"]).exits(0);
+}
+
+/// What it hides nothing of is not called harmless.
+#[test]
+fn what_cannot_be_anonymized_is_told_by_what_it_is_and_holds() {
+    let dir = temp();
+    let dir = dir.path();
+    std::fs::write(dir.join("key"), "a key of sixteen bytes or more").unwrap();
+    std::fs::create_dir(dir.join("t")).unwrap();
+    let line = [
+        "bench", "--target", "t", "--runs=1", "-o", "b", "--", "true",
+    ];
+    run(dir, line).exits(0);
+    std::fs::write(dir.join("m.cfg"), "IOChunkSize=4096\n").unwrap();
+    for (file, words) in [
+        (
+            "b/experiment.json",
+            [
+                "is a result of bench",
+                "it holds names as they are: of hosts",
+            ],
+        ),
+        (
+            "m.cfg",
+            ["is a configuration of FileRunner", "made without names"],
+        ),
+    ] {
+        let line = ["anonymize", file, "--key-file", "key", "-o", "x"];
+        let ran = run(dir, line);
+        assert_eq!(ran.code(), 2);
+        let said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        for words in words {
+            assert!(said.contains(words), "{said}");
+        }
+        assert!(!dir.join("x").exists());
+    }
 }
 
 fn no_names(file: &str, bytes: &[u8]) {

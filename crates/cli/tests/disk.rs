@@ -16,6 +16,7 @@ use crate::common;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use common::{
     Running, daemons, fsage, fuse, loop_devices, mounted_below, root, run, run_command, scratch,
@@ -114,7 +115,7 @@ fn what_cannot_be_is_one_error() {
 
 /// A disk served by hand in `dir`; `None` where it cannot be.
 fn served(dir: &Path, more: &[&str]) -> Running {
-    fs::create_dir(dir.join("m")).unwrap();
+    fs::create_dir_all(dir.join("m")).unwrap();
     let line = [
         "disk", "serve", "hdd-7200", "--size", "256M", "--mount", "m",
     ];
@@ -190,6 +191,88 @@ fn two_signals_at_once_are_one_request_and_quiet_says_nothing() {
     assert_eq!(ran.json()["delays"], true, "{}", ran.stderr);
     assert_eq!(ran.stderr, "");
     assert!(!dir.join("m/disk.img").exists());
+}
+
+/// A file system on the loop device of a served disk, mounted.
+struct OnLoop(PathBuf);
+
+impl OnLoop {
+    fn of(dir: &Path, running: &Running) -> (Self, String) {
+        let mut device = String::new();
+        until("the loop device", || {
+            // It holds the device open.
+            let fds = fs::read_dir(format!("/proc/{}/fd", running.id())).unwrap();
+            let links = fds.flatten().filter_map(|fd| fs::read_link(fd.path()).ok());
+            let mut links = links.map(|link| link.display().to_string());
+            let held =
+                links.find(|link| link.starts_with("/dev/loop") && !link.ends_with("control"));
+            held.map(|link| device = link).is_some()
+        });
+        let at = dir.join("at");
+        fs::create_dir_all(&at).unwrap();
+        let did = |program: &str, args: &[&str]| {
+            let status = Command::new(program).args(args).status().unwrap();
+            assert!(status.success(), "{program}");
+        };
+        did("mkfs.ext4", &["-q", &device]);
+        did("mount", &[&device, at.to_str().unwrap()]);
+        (Self(at), device)
+    }
+
+    fn unmount(&self) {
+        drop(Command::new("umount").arg(&self.0).status());
+    }
+}
+
+impl Drop for OnLoop {
+    fn drop(&mut self) {
+        if mounted_below(&self.0) {
+            self.unmount();
+        }
+    }
+}
+
+/// What is written to a disk that is mounted is on it, although its user has asked for its end meanwhile.
+#[test]
+fn a_disk_in_use_is_served_until_it_is_let_go() {
+    if !disks() {
+        return;
+    }
+    let dir = temp();
+    let dir = dir.path();
+    let running = served(dir, &["--image", "image", "--json"]);
+    let (on, device) = OnLoop::of(dir, &running);
+    running.signal(Signal::INT);
+    until("the disk to be out of sight", || {
+        !mounted_below(&dir.join("m"))
+    });
+    fs::write(on.0.join("f"), "kept").unwrap();
+    on.unmount();
+    let ran = running.wait().exits(0);
+    let said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    let at = on.0.canonicalize().unwrap();
+    let words = format!("{device} is in use (mounted on {})", at.display());
+    assert!(said.contains(&words), "{said}");
+    assert!(ran.json()["writes"]["requests"].as_u64().unwrap() > 0);
+    let image = fs::read(dir.join("image")).unwrap();
+    assert!(image.windows(4).any(|four| four == b"kept"));
+    // A second signal ends it, and says what that means.
+    let running = served(dir, &["--image", "image"]);
+    let (on, _) = OnLoop::of(dir, &running);
+    running.signal(Signal::INT);
+    until("the disk to be out of sight", || {
+        !mounted_below(&dir.join("m"))
+    });
+    // Signals at once are one request.
+    std::thread::sleep(std::time::Duration::from_millis(150));
+    running.signal(Signal::INT);
+    let ran = running.wait().exits(130);
+    on.unmount();
+    let said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("was still in use: what was not written to it is lost"),
+        "{said}"
+    );
 }
 
 #[test]

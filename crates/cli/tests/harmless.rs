@@ -392,6 +392,55 @@ fn what_a_process_runs_is_no_leftover() {
     assert!(!place.exists());
 }
 
+/// Ends a process that a test's command has left behind.
+struct Behind(String);
+
+impl Drop for Behind {
+    fn drop(&mut self) {
+        drop(Command::new("kill").args(["-9", &self.0]).status());
+    }
+}
+
+/// A process that keeps a scratch file system is told whether or not the command succeeded, with the device that stays,
+/// and `cleanup` knows that it is used.
+#[test]
+fn a_process_left_behind_on_a_scratch_file_system_is_told() {
+    if !scratch() {
+        return;
+    }
+    let dir = temp();
+    let dir = dir.path();
+    let pid = dir.join("pid").display().to_string();
+    let command = |end: &str| format!("cmd: sleep 99 >/dev/null 2>&1 & echo $! > {pid}; {end}");
+    let target = "scratch:ext4,size=64M";
+    let validate = |end: &str| {
+        let mut line = vec!["validate".to_owned(), "--workload".into(), command(end)];
+        line.extend(["--target", target, "--runs=1", "--profile-time=1s"].map(str::to_owned));
+        line
+    };
+    let failing = vec!["run".to_owned(), command("false"), target.into()];
+    let lines = [(failing, 1), (validate("false"), 1), (validate("true"), 3)];
+    for (line, code) in lines {
+        let ran = run(dir, line);
+        let behind = Behind(fs::read_to_string(&pid).unwrap().trim().to_owned());
+        assert_eq!(ran.code(), code, "{}", ran.stderr);
+        let told = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        let uses = format!("process {} (sleep) uses it; /dev/loop", behind.0);
+        assert!(told.contains(&uses), "{told}");
+        assert!(told.contains("and its image stay until that has ended"));
+        let device = told.split(&uses).nth(1).unwrap();
+        let device = format!("/dev/loop{}", device.split(' ').next().unwrap());
+        let listed = run(dir, ["cleanup", "--json"]).exits(0).json();
+        let found = listed["found"].as_array().unwrap();
+        let found = found.iter().find(|left| left["place"] == device.as_str());
+        let why = found.unwrap()["in_use"].as_str().unwrap();
+        assert!(
+            why.starts_with(&format!("process {} (sleep) uses", behind.0)),
+            "{why}"
+        );
+    }
+}
+
 /// What waits beside fsage needs its own programs, not those that the user's `PATH` names.
 #[test]
 fn nothing_stays_of_a_killed_fsage_without_a_path() {

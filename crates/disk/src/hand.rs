@@ -3,20 +3,16 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fsage_format::result::disk::DiskStatistics;
 use fsage_host::HostError;
 use fsage_host::guard::GuardedMount;
 use fsage_host::scratch::daemon::{Daemon, Program};
-use fsage_host::scratch::{LoopDevice, detach, unmount};
+use fsage_host::scratch::{LoopDevice, Unmounted, detach, unmount, user_of_loop, user_of_mount};
 
 use crate::serve::YES;
 use crate::{IMAGE, STATS};
-
-/// How often is looked whether it is to end.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// How long an unmount is tried before the mount is only taken out of sight.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -29,6 +25,10 @@ pub struct Standing {
     daemon: Daemon,
     dir: PathBuf,
     guard: GuardedMount,
+    /// The path of the loop device, once there was one.
+    place: Option<PathBuf>,
+    /// What it did until it was to end.
+    statistics: Option<String>,
 }
 
 impl Standing {
@@ -61,6 +61,8 @@ impl Standing {
             daemon,
             dir: dir.to_owned(),
             guard,
+            place: None,
+            statistics: None,
         })
     }
 
@@ -75,6 +77,7 @@ impl Standing {
         }
         let path = device.path().to_owned();
         self.device = Some(device);
+        self.place = Some(path.clone());
         Ok(path)
     }
 
@@ -88,27 +91,51 @@ impl Standing {
         self.dir.join(STATS)
     }
 
-    /// Waits until `stop` is set or someone else unmounts the disk, and takes it down; returns what it did.
-    /// Fails if the process that serves it ends by itself: what is on the disk then gets errors.
-    pub fn wait(mut self, stop: &AtomicBool) -> Result<DiskStatistics, HostError> {
-        let mut over = false;
-        while !stop.load(Ordering::Relaxed) && !over {
-            std::thread::sleep(LOOK);
-            over = self.ask("over")? == YES;
+    /// Whether someone else has unmounted it, or nothing uses it any more. Fails if the process that serves it has
+    /// ended by itself: what is on the disk then gets errors.
+    pub fn is_over(&mut self) -> Result<bool, HostError> {
+        Ok(self.ask("over")? == YES)
+    }
+
+    /// What is the disk for its users, and who uses it, in words, where that can be seen.
+    pub fn user(&self) -> (PathBuf, Option<String>) {
+        match &self.place {
+            Some(place) => (place.clone(), user_of_loop(place)),
+            None => (self.image(), user_of_mount(&self.dir)),
         }
-        let statistics = self.ask("stats")?;
-        // What still uses the disk is not to wait for the arm.
-        self.ask("delays off")?;
+    }
+
+    /// Takes the loop device and the mount away, unless somebody uses them: that goes on, and does not wait for the
+    /// arm any more.
+    pub fn unmount(&mut self) -> Result<Unmounted, HostError> {
+        if self.is_over()? {
+            return Ok(Unmounted::Gone);
+        }
+        if self.statistics.is_none() {
+            self.statistics = Some(self.ask("stats")?);
+            self.ask("delays off")?;
+        }
+        // It clears itself with its last user, and lets go of the file a moment after that.
         drop(self.device.take());
-        if !over {
-            // A loop device lets go of the file a moment after it was detached. What others hold open, they
-            // keep until they close it; it answers with errors once the other process is gone.
-            match unmount(&self.dir, PATIENCE) {
-                Err(rustix::io::Errno::BUSY) => detach(&self.dir),
-                done => done,
-            }
-            .map_err(|e| HostError::at("unmount the disk on", &self.dir, e))?;
+        match unmount(&self.dir, PATIENCE) {
+            Ok(()) => Ok(Unmounted::Gone),
+            Err(rustix::io::Errno::BUSY) => Ok(Unmounted::InUse),
+            Err(e) => Err(HostError::at("unmount the disk on", &self.dir, e)),
         }
+    }
+
+    /// Takes it out of sight; it is served until nothing uses it any more.
+    pub fn detach(&mut self) -> Result<(), HostError> {
+        detach(&self.dir).map_err(|e| HostError::at("unmount the disk on", &self.dir, e))
+    }
+
+    /// What it did until it was to end. What is mounted at its place from now on is somebody else's.
+    pub fn end(mut self) -> Result<DiskStatistics, HostError> {
+        let statistics = match self.statistics.take() {
+            Some(said) => said,
+            None => self.ask("stats")?,
+        };
+        drop(self.device.take());
         self.guard.done();
         serde_json::from_str(&statistics)
             .map_err(|e| HostError::io("read the statistics of an emulated disk", e))

@@ -126,6 +126,10 @@ pub fn age_held(
         return Err(AgingError::Interrupted);
     }
     let source = read?;
+    if !request.target.has_host_dir() {
+        let why = "it has no directory on this machine, expected one that has";
+        return Err(TargetError::refused(format!("age {}", request.target), why).into());
+    }
     let opened = request.target.open()?;
     let full_speed = opened.full_speed();
     let dir = target::command_dir(&*opened)?.to_owned();

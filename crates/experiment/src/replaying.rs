@@ -54,13 +54,13 @@ pub enum ReplayingError {
         root: String,
     },
     /// Nothing of the trace can be replayed.
-    #[error("replay {trace}: it names nothing below {below}{}", .instead.as_ref().map_or_else(String::new, |dir| format!("; what it names lies below {dir}")))]
+    #[error("replay {trace}: it names nothing below {below}{}", .instead.as_ref().map_or_else(String::new, |what| format!("; {what}")))]
     Nothing {
         /// The trace.
         trace: String,
         /// What is replayed.
         below: String,
-        /// Where what it names lies.
+        /// What lies where instead.
         instead: Option<String>,
     },
 }
@@ -143,7 +143,12 @@ pub fn replay(
     let placement = placement.ok_or_else(|| ReplayingError::Nothing {
         trace: request.trace.display().to_string(),
         below: "any directory".into(),
-        instead: None,
+        // Every capture tells directories.
+        instead: meta.method.starts_with("import").then(|| {
+            "names that do not begin with / are below a directory that it does not tell: `fsage import --directory DIR` \
+             gives that of an iolog, strace -y tells it"
+                .into()
+        }),
     })?;
     check_map(request, &scan)?;
     let target = request.target.open()?;
@@ -191,7 +196,10 @@ fn check_map(request: &ReplayRequest, scan: &Scan) -> Result<(), ReplayingError>
     Err(ReplayingError::Nothing {
         trace: request.trace.display().to_string(),
         below: below.join(" and "),
-        instead: scan.common.as_deref().map(escape),
+        instead: scan
+            .common
+            .as_deref()
+            .map(|dir| format!("what it names lies below {}", escape(dir))),
     })
 }
 

@@ -55,6 +55,29 @@ pub enum FileKind {
     FileRunner,
 }
 
+impl FileKind {
+    /// What such a file is, with its article.
+    pub fn what(self) -> &'static str {
+        match self {
+            Self::Trace => "a trace",
+            Self::Snapshot => "a snapshot",
+            Self::Profile => "a system profile",
+            Self::Record => "a run record",
+            Self::Prediction => "a result of predict",
+            Self::Validation => "a result of validate",
+            Self::Experiment => "a result of bench",
+            Self::Comparison => "a result of compare",
+            Self::Run => "a result of run",
+            Self::Replay => "a result of replay",
+            Self::Compliance => "a result of check",
+            Self::AgedRun => "a result of age apply",
+            Self::Image => "an image",
+            Self::Model => "a model",
+            Self::FileRunner => "a configuration of FileRunner",
+        }
+    }
+}
+
 const EXPECTED: &str =
     "a trace, a snapshot, a system profile, a model, an image, a result or a run record of fsage";
 

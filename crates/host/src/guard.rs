@@ -8,7 +8,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -147,12 +147,14 @@ pub fn not_removed(path: &Path, error: &HostError) {
     lock_of(&LEFT).push((path.to_owned(), error.to_string()));
 }
 
-/// What could not be removed so far, and has not gone since with the file system that it lay on.
+/// What could not be removed so far, and has not gone since with the file system that it lay on, or with who used it.
 pub fn left() -> Vec<String> {
+    let is_there = |path: &Path| match path.symlink_metadata() {
+        Ok(about) if about.file_type().is_block_device() => scratch::is_own_loop_device(path),
+        about => about.is_ok(),
+    };
     let all = lock_of(&LEFT);
-    let there = all
-        .iter()
-        .filter(|(path, _)| path.symlink_metadata().is_ok());
+    let there = all.iter().filter(|(path, _)| is_there(path));
     there.map(|(_, what)| what.clone()).collect()
 }
 

@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, StatxFlags};
+
 /// `PF_EXITING` of linux/sched.h: it is on its way out, whatever it waits for.
 const EXITING: u64 = 0x4;
 
@@ -40,15 +42,20 @@ fn parse(pid: u32, stat: &str) -> Option<Process> {
     })
 }
 
-/// Everything that a process has open or mapped, runs or stands in, as /proc says; nothing of it is touched.
-pub(crate) fn uses(pid: u32) -> Vec<PathBuf> {
+/// The links of /proc to what a process has open, runs or stands in.
+fn links(pid: u32) -> Vec<PathBuf> {
     let base = PathBuf::from(format!("/proc/{pid}"));
     let fds = std::fs::read_dir(base.join("fd")).into_iter().flatten();
     let mut links: Vec<PathBuf> = fds.flatten().map(|fd| fd.path()).collect();
     links.extend(["cwd", "root", "exe"].map(|name| base.join(name)));
+    links
+}
+
+/// Everything that a process has open or mapped, runs or stands in, as /proc says; nothing of it is touched.
+pub(crate) fn uses(pid: u32) -> Vec<PathBuf> {
     let read = |link: &PathBuf| std::fs::read_link(link).ok();
-    let mut uses: Vec<PathBuf> = links.iter().filter_map(read).collect();
-    let maps = std::fs::read(base.join("maps")).unwrap_or_default();
+    let mut uses: Vec<PathBuf> = links(pid).iter().filter_map(read).collect();
+    let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     uses.extend(maps.split(|&byte| byte == b'\n').filter_map(mapped));
     uses.dedup();
     uses
@@ -72,10 +79,30 @@ pub(crate) fn user_of(path: &Path) -> Option<u32> {
         .map(|p| p.pid)
 }
 
-/// What a process calls itself.
-pub(crate) fn name_of(pid: u32) -> Option<String> {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-    Some(name.trim_end().to_owned())
+/// The first of the living processes that uses something of the file system on a block device, wherever that is
+/// mounted. Not found on file systems that have numbers of their own, as btrfs.
+pub(crate) fn user_of_device(device: &Path) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    let number = std::fs::metadata(device).ok()?.rdev();
+    let is_on = |link: &PathBuf| {
+        // Without asking who serves it, who may have died.
+        let flags = AtFlags::STATX_DONT_SYNC;
+        let found = rustix::fs::statx(rustix::fs::CWD, link, flags, StatxFlags::TYPE);
+        found.is_ok_and(|of| rustix::fs::makedev(of.stx_dev_major, of.stx_dev_minor) == number)
+    };
+    all()
+        .into_iter()
+        .filter(|p| p.lives)
+        .find(|p| links(p.pid).iter().any(is_on))
+        .map(|p| p.pid)
+}
+
+/// A process with what it calls itself, as `process 7 (sleep)`.
+pub(crate) fn in_words(pid: u32) -> String {
+    match std::fs::read_to_string(format!("/proc/{pid}/comm")) {
+        Ok(name) => format!("process {pid} ({})", name.trim_end()),
+        Err(_) => format!("process {pid}"),
+    }
 }
 
 /// Whether a process is a fsage that lives, by its name.

@@ -98,6 +98,60 @@ fn what_is_done_in_rows_is_done_as_often_by_scripts() {
     }
 }
 
+/// Files that are written under one name and read under another, as everything is that is saved in one step.
+fn saved(visits: [&str; 3]) -> Arc<Model> {
+    let file = "[[files]]\ntype = \"file\"\nbefore = 0\nlater = 1\ndirectory = \"0\"\n\
+                [[files]]\ntype = \"file\"\nbefore = 0\nlater = 200\ndirectory = \"0\"\n";
+    let script = [
+        "1 file=1.new next=2",
+        "3 file=1.known:0 to=2.new next=3*199,4",
+        "1 file=1.gone:0 next=2*199",
+        "2 file=2.known:1000000000 repeat=200 next=0",
+    ];
+    Arc::new(Model::parse(&model_of(file, &visits, &script)).unwrap())
+}
+
+const WRITE: &str = "\"open flags=0x241\", \"write at=next bytes=20000\", \"close\"";
+
+#[test]
+fn what_is_renamed_is_as_large_as_it_was_written() {
+    let whole = "\"open\", \"read at=next bytes=8192 until=end+1 reads=20000 times=3\", \"close\"";
+    let random = "\"open\", \"read at=random bytes=4096 place=0 unit=4096 times=10\", \"close\"";
+    for read in [whole, random] {
+        for rename in ["\"rename\"", "\"link\", \"unlink\""] {
+            let exported = wml(&saved([WRITE, read, rename]), Dialect::Fsage).unwrap();
+            let text = &exported.text;
+            let second = text.lines().find(|l| l.contains("name=files2")).unwrap();
+            assert!(second.contains("size=20000"), "{rename}: {second}");
+            let lost = |what: &str| exported.left_out.get(what);
+            assert_eq!(
+                (lost("bytes read"), lost("bytes written")),
+                (None, None),
+                "{text}"
+            );
+        }
+    }
+}
+
+/// What a file is not large enough for is lost, in calls and in bytes, and not written so that it cannot be run.
+#[test]
+fn what_is_not_said_is_told_in_bytes() {
+    let file = "[[files]]\ntype = \"file\"\nbefore = 1\nlater = 0\nsize_bytes = \"1000\"\ndirectory = \"0\"\n";
+    let visits = [
+        "\"open flags=0x2\", \"write at=random bytes=4096 place=0 unit=4096 times=100\", \"close\"",
+    ];
+    let model =
+        Arc::new(Model::parse(&model_of(file, &visits, &["1 file=1.fresh next=0"])).unwrap());
+    let exported = wml(&model, Dialect::Fsage).unwrap();
+    assert!(
+        exported.text.contains("iosize=1000, random"),
+        "{}",
+        exported.text
+    );
+    let lost = exported.left_out.get("bytes written").copied();
+    assert_eq!(lost, Some(309_600), "{:?}", exported.left_out);
+}
+
 #[test]
 fn what_would_be_played_for_hours_is_refused() {
     let file = "[[files]]\ntype = \"file\"\nbefore = 1\nlater = 0\ndirectory = \"0\"\n";

@@ -142,10 +142,8 @@ const CLASSES: [(u64, &str); 5] = [
 pub fn text(shown: &ShownTree, file: &str, details: bool, width: u16) -> String {
     let mut page = Page::new(width);
     page.say(format!(
-        "{} ({}) on {}: {} ({}, {} allocated), {}, {}",
-        shown.meta.root,
-        shown.meta.file_system,
-        shown.meta.host,
+        "{}: {} ({}, {} allocated), {}, {}",
+        of_what(&shown.meta),
         counted(shown.files, "file"),
         bytes(shown.size_bytes),
         bytes(shown.allocated_bytes),
@@ -169,6 +167,21 @@ pub fn text(shown: &ShownTree, file: &str, details: bool, width: u16) -> String 
     let next = "next: fsage predict TRACE --on PROFILE --snapshot";
     page.verbatim(format!("{next} {}", quoted(file)));
     page.finish()
+}
+
+/// Which tree it is, as far as the snapshot tells.
+fn of_what(meta: &SnapshotMeta) -> String {
+    let mut text = match meta.root.as_str() {
+        "" => "a tree without a name".to_owned(),
+        root => root.to_owned(),
+    };
+    if !meta.file_system.is_empty() {
+        text += &format!(" ({})", meta.file_system);
+    }
+    if !meta.host.is_empty() {
+        text += &format!(" on {}", meta.host);
+    }
+    text
 }
 
 /// In how many pieces the files lie, where that is known.
@@ -305,6 +318,21 @@ mod tests {
             line,
             "2 extents; 1 file in more than one (50.0 % of all files)"
         );
+    }
+
+    #[test]
+    fn what_a_snapshot_does_not_tell_is_not_shown_as_if_it_did() {
+        let said = |root: &str, kind: &str, host: &str| {
+            of_what(&SnapshotMeta {
+                root: root.into(),
+                file_system: kind.into(),
+                host: host.into(),
+                ..SnapshotMeta::default()
+            })
+        };
+        assert_eq!(said("", "", ""), "a tree without a name");
+        assert_eq!(said("/home", "ext4", "h"), "/home (ext4) on h");
+        assert_eq!(said("/home", "", "h"), "/home on h");
     }
 
     #[test]

@@ -11,7 +11,8 @@ use fsage_host::guard::GuardedMount;
 use fsage_host::scratch::daemon::{Daemon, Program, obey};
 use fsage_host::scratch::{Layer, Layered, detach, make_mount_point, may_mount_fuse};
 
-use crate::mounted::{Mounted, Unmounted};
+use crate::Unmounted;
+use crate::mounted::Mounted;
 use crate::slower::Slower;
 use crate::slowing::Slowing;
 

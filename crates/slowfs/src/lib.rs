@@ -23,7 +23,8 @@ mod serve;
 mod slower;
 mod slowing;
 
+pub use fsage_host::scratch::Unmounted;
 pub use launch::Launcher;
-pub use mounted::{Mounted, Unmounted};
+pub use mounted::Mounted;
 pub use slower::Slower;
 pub use slowing::{Operation, Slowing, SlowingError};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fsage_host::HostError;
 use fsage_host::guard::GuardedMount;
-use fsage_host::scratch::{FuseMount, detach, may_mount_fuse, unmount};
+use fsage_host::scratch::{FuseMount, Unmounted, detach, may_mount_fuse, unmount};
 use fuser::{Config, MountOption, Session, SessionACL};
 use rustix::io::Errno;
 
@@ -42,15 +42,6 @@ pub struct Mounted {
     /// The kernel's number of the mount.
     number: Option<u64>,
     guard: Option<GuardedMount>,
-}
-
-/// How an unmount went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unmounted {
-    /// It is gone.
-    Gone,
-    /// Files of it are open: everything is as before.
-    InUse,
 }
 
 impl Mounted {

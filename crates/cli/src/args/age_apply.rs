@@ -8,7 +8,7 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(after_help = super::with_targets("", "\
 The target must be empty: a fresh file system mounted on a directory, or scratch:, which goes in the
-end unless --keep makes an image of it. A full disk is met as a program meets it, and counted.
+end unless --keep makes an image of it; mem: has no directory and cannot be aged. A full disk is met as a program meets it, and counted.
 
 With a directory and -o, a run that was killed goes on with --resume; OUT.part tells what was done.
 

@@ -30,9 +30,11 @@ pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
         FileKind::Trace => (Content::Trace, trace(args, &output, key)?),
         FileKind::Snapshot => (Content::Snapshot, snapshot(args, &output, key)?),
         FileKind::Profile => (Content::Profile, profile(args, &output, key)?),
-        _ => bail!(UsageError(format!(
-            "{} is neither a trace nor a snapshot nor a profile: it holds no names of files",
-            args.file.display()
+        other => bail!(UsageError(format!(
+            "{} is {}, of which nothing is hidden: expected a trace, a snapshot or a system profile; {}",
+            args.file.display(),
+            other.what(),
+            held(other)
         ))),
     };
     ui::note(&format!(
@@ -63,6 +65,19 @@ pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
         })?;
     }
     Ok(if whole { Exit::Done } else { Exit::Incomplete })
+}
+
+/// What names are in a file that is not anonymized, for who wants to give it away.
+fn held(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Image => "it holds a file system, with all names and contents",
+        FileKind::Model | FileKind::FileRunner => {
+            "a model is made without names of files, but whoever edits it may write any"
+        }
+        _ => {
+            "it holds names as they are: of hosts, targets and files, and command lines; look at it before giving it away"
+        }
+    }
 }
 
 /// Returns how many operations there are, and whether the trace is finished.

@@ -20,6 +20,7 @@ use rustix::io::Errno;
 
 use crate::args::{DiskArgs, DiskServeArgs, DiskVerb};
 use crate::exit::Exit;
+use crate::verbs::by_hand::until_it_ends;
 use crate::{out, ui};
 
 pub fn run(args: DiskArgs) -> Result<Exit> {
@@ -204,7 +205,8 @@ fn by_hand(
         place.display(),
         standing.statistics_file().display()
     ));
-    let statistics = standing.wait(stop)?;
+    until_it_ends(&mut standing, stop)?;
+    let statistics = standing.end()?;
     if args.json {
         out::document(&statistics)?;
     } else {

@@ -4,8 +4,10 @@ mod model;
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use fsage_core::OpSource;
 use fsage_format::FileKind;
 use fsage_format::foreign::csv::CsvSink;
 use fsage_format::foreign::hbench::snapshot::SnapshotText;
@@ -13,6 +15,7 @@ use fsage_format::foreign::hbench::{self, HbenchSink};
 use fsage_format::foreign::strace::StraceSink;
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::summary::{Content, ConversionSummary};
+use fsage_format::trace::{Annotations, TraceReader};
 use fsage_format::whole::Whole;
 use fsage_report::units;
 
@@ -140,12 +143,7 @@ fn trace(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary> {
             not_carried = sink.finish()?;
             count
         }
-        ExportFormat::Csv => {
-            let mut sink = CsvSink::new(output, &args.output)?;
-            let count = copy(&mut reader, &mut sink)?;
-            sink.finish()?;
-            count
-        }
+        ExportFormat::Csv => csv(&mut reader, output, &args.output)?,
         ExportFormat::Filebench | ExportFormat::Fio | ExportFormat::Wml => {
             bail!(UsageError("a trace is no model".into()))
         }
@@ -155,6 +153,22 @@ fn trace(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary> {
         .map(|(kind, count)| (kind.to_string(), count))
         .collect();
     Ok(summary(args, Content::Trace, operations, left_out))
+}
+
+/// Writes a trace with what an analysis has added to it; returns how many operations.
+fn csv(reader: &mut TraceReader, output: Output<'_>, name: &Path) -> Result<u64> {
+    let mut sink = CsvSink::new(output, name, reader.annotation_columns())?;
+    let (mut batch, mut notes) = (Vec::new(), Annotations::default());
+    let mut count = 0;
+    while reader.next_annotated(&mut batch, &mut notes)? > 0 {
+        for (row, op) in batch.iter().enumerate() {
+            sink.push_annotated(op, reader.paths(), notes.row(row))?;
+        }
+        count += batch.len() as u64;
+        batch.clear();
+    }
+    sink.finish()?;
+    Ok(count)
 }
 
 fn snapshot(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary> {

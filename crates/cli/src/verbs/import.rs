@@ -28,17 +28,16 @@ use crate::{out, ui};
 
 /// A file of fsage's own is no text that somebody else wrote.
 fn foreign(file: &Path) -> Result<()> {
-    let own = match fsage_format::sniff(file) {
-        Ok(FileKind::Trace) => "a trace",
-        Ok(FileKind::Snapshot) => "a snapshot",
-        Ok(FileKind::Profile) => "a system profile",
-        Ok(FileKind::Image) => "an image",
-        _ => return Ok(()),
-    };
-    bail!(
-        "import {}: it is {own} of fsage, expected a file of another program",
-        file.display()
-    )
+    match fsage_format::sniff(file) {
+        Ok(own @ (FileKind::Trace | FileKind::Snapshot | FileKind::Profile | FileKind::Image)) => {
+            bail!(
+                "import {}: it is {} of fsage, expected a file of another program",
+                file.display(),
+                own.what()
+            )
+        }
+        _ => Ok(()),
+    }
 }
 
 pub fn run(args: &ImportArgs) -> Result<Exit> {
@@ -133,19 +132,25 @@ fn not_empty(args: &ImportArgs) -> Result<()> {
 
 /// What the options ask for must make sense together.
 fn check(args: &ImportArgs) -> Result<()> {
-    if args.under.is_empty() {
-        return Ok(());
-    }
-    if matches!(args.from, ImportFormat::Hbench | ImportFormat::Classic) {
+    if !args.under.is_empty() && matches!(args.from, ImportFormat::Hbench | ImportFormat::Classic) {
         bail!(UsageError(
             "--under is for what is imported from strace or fio, whose files have paths".into()
         ));
     }
-    if let Some(dir) = args.under.iter().find(|dir| !dir.is_absolute()) {
-        bail!(UsageError(format!(
-            "--under takes an absolute directory of the traced machine, not {}",
-            dir.display()
-        )));
+    if args.directory.is_some() && args.from != ImportFormat::FioIolog {
+        bail!(UsageError(
+            "--directory is for fio's iologs; strace tells directories with -y".into()
+        ));
+    }
+    let under = args.under.iter().map(|dir| ("--under", dir));
+    let directory = args.directory.iter().map(|dir| ("--directory", dir));
+    for (option, dir) in under.chain(directory) {
+        if !dir.is_absolute() {
+            bail!(UsageError(format!(
+                "{option} takes an absolute directory of the traced machine, not {}",
+                dir.display()
+            )));
+        }
     }
     Ok(())
 }
@@ -207,6 +212,10 @@ fn meta(args: &ImportArgs, method: &str) -> TraceMeta {
         method: method.into(),
         clock: "of the imported file".into(),
         under: args.under.iter().map(|dir| path_text(dir)).collect(),
+        directory: args
+            .directory
+            .as_deref()
+            .map_or_else(String::new, path_text),
         extra: [("imported_from".to_string(), args.file.display().to_string())].into(),
         ..TraceMeta::default()
     }
@@ -287,7 +296,9 @@ fn tell_skipped(first: &[String], all: u64) {
 }
 
 fn fio_iolog(args: &ImportArgs) -> Result<Imported> {
-    let mut source = IologSource::open(&args.file, &under(args))?;
+    let directory = args.directory.as_deref().unwrap_or(Path::new(""));
+    let directory = directory.as_os_str();
+    let mut source = IologSource::open(&args.file, directory.as_bytes(), &under(args))?;
     let (writer, elapsed_ns) = take(args, "import fio-iolog", &mut source)?;
     writer.finish(TraceEnd {
         elapsed_ns,

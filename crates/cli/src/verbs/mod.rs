@@ -3,6 +3,7 @@
 mod age;
 mod anonymize;
 mod bench;
+mod by_hand;
 mod check;
 mod cleanup;
 mod compare;

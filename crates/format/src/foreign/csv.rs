@@ -1,4 +1,5 @@
-//! Traces as comma-separated values (RFC 4180), one row per operation, the columns of [`COLUMNS`].
+//! Traces as comma-separated values (RFC 4180), one row per operation, the columns of [`COLUMNS`] and behind them what an
+//! analysis has added to the trace.
 //!
 //! Lines end with CR LF and fields that hold a comma, a quote, CR or LF are quoted, as the RFC says.
 //! An unknown value is an empty field. Paths are bytes: one that is not UTF-8, or that holds a
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use fsage_core::{Op, OpSink, PathId, PathTable, SinkError};
 
 use crate::FormatError;
+use crate::trace::{AnnotationColumn, AnnotationValue};
 
 /// The columns: name and meaning.
 pub const COLUMNS: &[(&str, &str)] = &[
@@ -46,7 +48,47 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("pages_missed", "requested pages that were not cached"),
     ("pages_ahead", "pages read beyond the request"),
     ("record", "how the record came about, bits"),
+    (
+        "ready_ns",
+        "since the thread's last operation: ready, behind others on the processors",
+    ),
+    (
+        "asleep_ns",
+        "since then: asleep until a timer, a device or somebody outside of the trace ended it",
+    ),
+    (
+        "waited_ns",
+        "since then: asleep until another thread of the trace ended it",
+    ),
+    (
+        "after_tid",
+        "the last of these waits ended after an operation of this thread",
+    ),
+    (
+        "after_ops",
+        "namely after this one of its operations, the first being 1",
+    ),
+    ("after_lag_ns", "so long after that one's end"),
+    ("after_rest_ns", "for how long the thread then worked"),
+    (
+        "queued_ns",
+        "within the operation: ready, behind others on the processors",
+    ),
 ];
+
+/// So many columns every version has written.
+const COLUMNS_OF_1: usize = 22;
+
+fn header(columns: &[(&str, &str)]) -> String {
+    let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    names.join(",")
+}
+
+/// Whether a file that begins so is a trace that some version of this wrote.
+pub fn begins_like(begin: &[u8]) -> bool {
+    let first = COLUMNS.get(..COLUMNS_OF_1).unwrap_or(COLUMNS);
+    begin.starts_with(header(first).as_bytes())
+}
 
 /// Writes operations as CSV.
 #[derive(Debug)]
@@ -57,17 +99,47 @@ pub struct CsvSink<W> {
 }
 
 impl<W: Write> CsvSink<W> {
-    /// Writes the header to `output` (best buffered); errors name `name`.
-    pub fn new(mut output: W, name: &Path) -> Result<Self, FormatError> {
-        let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
-        output
-            .write_all((names.join(",") + "\r\n").as_bytes())
-            .map_err(|e| FormatError::io("write", name, e))?;
-        Ok(Self {
+    /// Writes the header to `output` (best buffered), with the columns that an analysis has added to the trace; errors
+    /// name `name`.
+    pub fn new(output: W, name: &Path, added: &[AnnotationColumn]) -> Result<Self, FormatError> {
+        let mut sink = Self {
             output,
             name: name.to_owned(),
-            line: String::new(),
-        })
+            line: header(COLUMNS) + ",",
+        };
+        for column in added {
+            sink.text(&escape(column.name.as_bytes()));
+        }
+        sink.end_line()?;
+        Ok(sink)
+    }
+
+    /// Takes one operation and the values of the added columns, in their order.
+    pub fn push_annotated(
+        &mut self,
+        op: &Op,
+        paths: &PathTable,
+        values: &[AnnotationValue],
+    ) -> Result<(), FormatError> {
+        self.row(op, paths);
+        for value in values {
+            match value {
+                AnnotationValue::Absent => self.number(None::<u64>),
+                AnnotationValue::Integer(value) => self.number(Some(value)),
+                AnnotationValue::Number(value) => self.number(Some(value)),
+                AnnotationValue::Text(value) => self.text(&escape(value.as_bytes())),
+            }
+        }
+        self.end_line()
+    }
+
+    /// Writes the line, whose last field ends with a comma.
+    fn end_line(&mut self) -> Result<(), FormatError> {
+        self.line.pop();
+        self.line.push_str("\r\n");
+        let written = self.output.write_all(self.line.as_bytes());
+        self.line.clear();
+        written.map_err(|e| FormatError::io("write", &self.name, e))
     }
 
     /// Flushes what was written.
@@ -78,7 +150,6 @@ impl<W: Write> CsvSink<W> {
     }
 
     fn row(&mut self, op: &Op, paths: &PathTable) {
-        self.line.clear();
         self.number(Some(op.start_ns));
         self.number(op.latency_ns);
         self.number(Some(op.pid.0));
@@ -100,8 +171,16 @@ impl<W: Write> CsvSink<W> {
         self.number(op.pages_missed);
         self.number(op.pages_ahead);
         self.number(Some(op.record.0));
-        self.line.pop();
-        self.line.push_str("\r\n");
+        let some = |ns: u64| (ns > 0).then_some(ns);
+        self.number(some(op.pause.ready_ns));
+        self.number(some(op.pause.asleep_ns));
+        self.number(some(op.pause.waited_ns));
+        let after = op.pause.after;
+        self.number(after.map(|after| after.tid.0));
+        self.number(after.map(|after| after.ops));
+        self.number(after.map(|after| after.lag_ns));
+        self.number(after.map(|after| after.rest_ns));
+        self.number(some(op.pause.queued_ns));
     }
 
     fn number(&mut self, value: Option<impl std::fmt::Display>) {
@@ -112,14 +191,18 @@ impl<W: Write> CsvSink<W> {
     }
 
     fn path(&mut self, path: Option<PathId>, paths: &PathTable) {
-        if let Some(path) = path {
-            let text = escape(paths.get(path));
-            // A path that is given and empty is not one that is unknown.
-            if text.is_empty() || text.contains([',', '"']) {
-                let _ = write!(self.line, "\"{}\"", text.replace('"', "\"\""));
-            } else {
-                self.line.push_str(&text);
-            }
+        match path {
+            Some(path) => self.text(&escape(paths.get(path))),
+            None => self.line.push(','),
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        // A text that is given and empty is not one that is unknown.
+        if text.is_empty() || text.contains([',', '"']) {
+            let _ = write!(self.line, "\"{}\"", text.replace('"', "\"\""));
+        } else {
+            self.line.push_str(text);
         }
         self.line.push(',');
     }
@@ -127,10 +210,8 @@ impl<W: Write> CsvSink<W> {
 
 impl<W: Write> OpSink for CsvSink<W> {
     fn push(&mut self, op: &Op, paths: &PathTable) -> Result<(), SinkError> {
-        self.row(op, paths);
-        self.output
-            .write_all(self.line.as_bytes())
-            .map_err(|e| crate::foreign::sink_error(FormatError::io("write", &self.name, e)))
+        self.push_annotated(op, paths, &[])
+            .map_err(crate::foreign::sink_error)
     }
 }
 
@@ -174,10 +255,11 @@ pub fn unescape(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use fsage_core::{OpKind, Pid, Tid};
+    use fsage_core::{After, OpKind, Pause, Pid, Tid};
     use proptest::prelude::*;
 
     use super::*;
+    use crate::trace::AnnotationKind;
 
     #[test]
     fn rows_have_every_column_and_quotes_where_needed() {
@@ -186,16 +268,63 @@ mod tests {
         op.path = paths.intern(b"a,\"b\"");
         op.path2 = paths.intern(b"\xff\\\n");
         op.dir = paths.intern(b"");
+        op.pause = Pause {
+            ready_ns: 4,
+            asleep_ns: 5,
+            waited_ns: 6,
+            queued_ns: 7,
+            after: Some(After {
+                tid: Tid(8),
+                ops: 9,
+                lag_ns: 0,
+                rest_ns: 10,
+            }),
+        };
+        let added = |name: &str, kind| AnnotationColumn {
+            name: name.into(),
+            kind,
+        };
+        let added = [
+            added("predicted_ns", AnnotationKind::Integer),
+            added("share", AnnotationKind::Number),
+            added("vector", AnnotationKind::Text),
+            added("none", AnnotationKind::Text),
+        ];
+        let values = [
+            AnnotationValue::Integer(11),
+            AnnotationValue::Number(0.5),
+            AnnotationValue::Text("1 RD4, 2 OPEN".into()),
+            AnnotationValue::Absent,
+        ];
         let mut text = Vec::new();
-        let mut sink = CsvSink::new(&mut text, Path::new("x.csv")).unwrap();
-        sink.push(&op, &paths).unwrap();
+        let mut sink = CsvSink::new(&mut text, Path::new("x.csv"), &added).unwrap();
+        sink.push_annotated(&op, &paths, &values).unwrap();
         sink.finish().unwrap();
         let text = String::from_utf8(text).unwrap();
         let mut lines = text.split("\r\n");
-        assert_eq!(lines.next().unwrap().split(',').count(), COLUMNS.len());
-        let row = "3,,1,2,rename,0,,,,,,\"a,\"\"b\"\"\",\\xff\\x5c\\x0a,\"\",,,,0,,,,0";
+        let names = "start_ns,latency_ns,pid,tid,kind,result,fd,dev_major,dev_minor,ino,generation,path,path2,dir,dir2,\
+                     offset_bytes,length_bytes,flags,size_bytes,pages_missed,pages_ahead,record,ready_ns,asleep_ns,\
+                     waited_ns,after_tid,after_ops,after_lag_ns,after_rest_ns,queued_ns,predicted_ns,share,vector,none";
+        assert_eq!(lines.next(), Some(names));
+        let row = "3,,1,2,rename,0,,,,,,\"a,\"\"b\"\"\",\\xff\\x5c\\x0a,\"\",,,,0,,,,0,4,5,6,8,9,0,10,7,11,0.5,\
+                   \"1 RD4, 2 OPEN\",";
         assert_eq!(lines.next(), Some(row));
         assert_eq!((lines.next(), lines.next()), (Some(""), None));
+    }
+
+    #[test]
+    fn every_column_of_a_trace_is_one_here() {
+        for column in crate::trace::columns::COLUMNS {
+            let name = match column.name {
+                "dev" => "dev_major",
+                "offset" => "offset_bytes",
+                "length" => "length_bytes",
+                name => name,
+            };
+            assert!(COLUMNS.iter().any(|(own, _)| *own == name), "{name}");
+        }
+        assert!(begins_like(header(&COLUMNS[..COLUMNS_OF_1]).as_bytes()));
+        assert!(begins_like(header(COLUMNS).as_bytes()));
     }
 
     proptest! {

@@ -69,6 +69,8 @@ pub struct IologSource {
     paths: PathTable,
     files: FxHashMap<PathId, u64>,
     under: Vec<Vec<u8>>,
+    /// What relative names are below; empty where that is unknown.
+    directory: Vec<u8>,
     report: IologReport,
 }
 
@@ -92,9 +94,9 @@ struct Part {
 }
 
 impl IologSource {
-    /// Opens the log at `path`. Of files outside of the directories `under` (absolute; none: all)
-    /// nothing is yielded.
-    pub fn open(path: &Path, under: &[Vec<u8>]) -> Result<Self, FormatError> {
+    /// Opens the log at `path`. Names that do not begin with a slash are below `directory` (absolute; empty: unknown). Of
+    /// files outside of the directories `under` (absolute; none: all) nothing is yielded.
+    pub fn open(path: &Path, directory: &[u8], under: &[Vec<u8>]) -> Result<Self, FormatError> {
         let failed = |e| FormatError::io("open", path, e);
         let file = File::open(path).map_err(failed)?;
         let parts = parts(&mut BufReader::with_capacity(1 << 20, file), path)?;
@@ -104,7 +106,7 @@ impl IologSource {
             file.seek(SeekFrom::Start(part.from)).map_err(failed)?;
             readers.push(Box::new(BufReader::new(file.take(part.to - part.from))));
         }
-        Self::new(path, under, &parts, readers)
+        Self::new(path, (directory, under), &parts, readers)
     }
 
     /// Reads a log that is in memory.
@@ -116,12 +118,12 @@ impl IologSource {
             let text = bytes.get(range).unwrap_or_default().to_vec();
             readers.push(Box::new(std::io::Cursor::new(text)));
         }
-        Self::new(name, &[], &parts, readers)
+        Self::new(name, (b"", &[]), &parts, readers)
     }
 
     fn new(
         name: &Path,
-        under: &[Vec<u8>],
+        (directory, under): (&[u8], &[Vec<u8>]),
         parts: &[Part],
         readers: Vec<Box<dyn BufRead + Send>>,
     ) -> Result<Self, FormatError> {
@@ -132,6 +134,7 @@ impl IologSource {
             paths: PathTable::new(),
             files: FxHashMap::default(),
             under: under.iter().map(|dir| join(b"/", dir)).collect(),
+            directory: directory.to_vec(),
             report: IologReport {
                 jobs: parts.len(),
                 ..IologReport::default()
@@ -184,7 +187,7 @@ impl IologSource {
                 || self
                     .under
                     .iter()
-                    .any(|dir| is_beneath(&join(b"", line.file), dir));
+                    .any(|dir| is_beneath(&join(&self.directory, line.file), dir));
             let op = job
                 .take(&line)
                 .map_err(|what| expected(format!("`{}` {what}", line.file.escape_ascii())))?;
@@ -201,7 +204,14 @@ impl IologSource {
                 ino: *self.files.entry(path).or_insert(known),
                 generation: 0,
             });
-            op.path = (op.kind == OpKind::Open).then_some(path);
+            if op.kind == OpKind::Open {
+                op.path = Some(path);
+                let below = !line.file.starts_with(b"/") && !self.directory.is_empty();
+                op.dir = match below.then(|| self.paths.intern(&self.directory)) {
+                    Some(dir) => Some(dir.ok_or_else(full)?),
+                    None => None,
+                };
+            }
             self.due.push(Reverse((op.start_ns, number)));
             job.next = Some(op);
             return Ok(());

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::{Leftover, LeftoverKind, sees_all, used};
-use crate::scratch::{clear_loop_device, is_own_loop_device};
+use crate::scratch::{clear_loop_device, is_held, is_own_loop_device};
 use crate::{HostError, mounts, processes};
 
 pub(super) fn find() -> Vec<Leftover> {
@@ -37,10 +37,18 @@ fn in_use(place: &Path) -> Option<String> {
     if !sees_all() {
         return Some("its owner cannot be seen from here, which needs root of the machine".into());
     }
-    used(place).or_else(|| {
-        let (pid, dir) = mounted(place)?;
-        Some(format!("mounted on {} (process {pid})", dir.display()))
-    })
+    used(place)
+        .or_else(|| {
+            let (pid, dir) = mounted(place)?;
+            Some(format!("mounted on {} (process {pid})", dir.display()))
+        })
+        .or_else(|| {
+            // Detached from every directory, it is there for as long as somebody stands in it or has a file open.
+            let who = processes::user_of_device(place).map(processes::in_words);
+            let who = who.unwrap_or_else(|| "a process".to_owned());
+            is_held(place)
+                .then(|| format!("{who} uses its file system, which is mounted out of sight"))
+        })
 }
 
 /// Where a device is mounted in any mount namespace, with a process in it.

@@ -117,7 +117,7 @@ fn is_dead(dir: &Path, found: &[Leftover]) -> bool {
 
 /// Who uses what lies at or below a path, in words.
 fn used(path: &Path) -> Option<String> {
-    processes::user_of(path).map(|pid| format!("process {pid} uses it"))
+    processes::user_of(path).map(|pid| format!("{} uses it", processes::in_words(pid)))
 }
 
 /// Whether this process sees the processes of the whole machine, and so every owner.

@@ -14,7 +14,7 @@ use fsage_core::DevId;
 use rustix::fs::{Advice, MemfdFlags, Mode, OFlags};
 
 use super::spec::Backing;
-use crate::HostError;
+use crate::{HostError, mounts, processes};
 
 // linux/loop.h
 const LOOP_CLR_FD: libc::Ioctl = 0x4c01;
@@ -165,8 +165,7 @@ impl LoopDevice {
 
     /// Whether a mount or anyone else holds it exclusively.
     pub fn in_use(&self) -> bool {
-        let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-        rustix::fs::open(&self.path, flags, Mode::empty()).is_err()
+        is_held(&self.path)
     }
 
     /// Lets the device be one with platters: file systems and the kernel look at that. A disk without
@@ -314,6 +313,28 @@ pub(crate) fn is_own_loop_device(path: &Path) -> bool {
         let name = info.file_name.split(|&b| b == 0).next();
         name == Some(OWN_NAME)
     })
+}
+
+/// Who uses a loop device, in words that follow its name: where it is mounted, or a process. `None` where that is not
+/// seen from here.
+pub fn user_of_loop(device: &Path) -> Option<String> {
+    let mounted = mounts::all().into_iter().find(|m| m.source == device);
+    if let Some(mount) = mounted {
+        return Some(format!("mounted on {}", mount.dir.display()));
+    }
+    let user = processes::user_of(device).or_else(|| processes::user_of_device(device));
+    user.map(|pid| format!("used by {}", processes::in_words(pid)))
+}
+
+/// The same of what is mounted on a directory.
+pub fn user_of_mount(dir: &Path) -> Option<String> {
+    processes::user_of(dir).map(|pid| format!("used by {}", processes::in_words(pid)))
+}
+
+/// Whether a mount, also one that is out of sight, or anyone else holds a device exclusively.
+pub(crate) fn is_held(device: &Path) -> bool {
+    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+    rustix::fs::open(device, flags, Mode::empty()).is_err()
 }
 
 /// Lets go of the image of a device that some fsage has attached.

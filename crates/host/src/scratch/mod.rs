@@ -27,8 +27,8 @@ use std::sync::Arc;
 
 pub use disk::{Disk, DiskProvider, DiskSpec, FullSpeed};
 pub use fuse::{FuseMount, may_mount_fuse, needs_fuse};
-pub use image::{LoopDevice, create_image};
-pub(crate) use image::{clear_loop_device, image_device, is_own_loop_device};
+pub use image::{LoopDevice, create_image, user_of_loop, user_of_mount};
+pub(crate) use image::{clear_loop_device, image_device, is_held, is_own_loop_device};
 pub use keep::{keep, keep_file};
 pub use layer::{Layer, Layered, beneath};
 pub(crate) use layer::{MountedLayer, layer_at};
@@ -37,12 +37,12 @@ pub use mounted::MountedScratch;
 pub(crate) use mounted::mounted_at;
 pub use restore::{Image, ImageAbout, Restored, about_image};
 pub use spec::{Backing, ScratchSpec, parse_size};
-pub use unmount::{detach, unmount};
+pub use unmount::{Unmounted, detach, unmount};
 
 use fsage_format::result::environment::EmulatedDisk;
 
 use crate::cleanup::{self, Cleanup};
-use crate::{HostError, HostFs, HostOptions};
+use crate::{HostError, HostFs, HostOptions, guard};
 
 /// The file that says that fsage made a file system.
 pub const MARKER: &str = ".fsage-scratch";
@@ -151,8 +151,11 @@ impl Scratch {
             let _ = std::fs::remove_dir(&dir);
         })?;
         let undo = Arc::clone(&mounted);
+        // Whoever closes it is told; of a run that failed, or that nobody closes, the end of the program tells.
         let cleanup = cleanup::register(move || {
-            let _ = undo.take_down();
+            if let Err(error) = undo.take_down() {
+                guard::not_removed(&undo.record().device, &error);
+            }
         });
         Ok(Scratch {
             dir,

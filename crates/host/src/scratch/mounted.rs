@@ -235,8 +235,8 @@ fn in_use(dir: &Path, device: &Path, error: rustix::io::Errno) -> HostError {
         Some(pid) => HostError::Refused {
             what: format!("unmount {}", dir.display()),
             why: format!(
-                "process {pid}{} uses it; {} and its image stay until that has ended",
-                processes::name_of(pid).map_or_else(String::new, |name| format!(" ({name})")),
+                "{} uses it; {} and its image stay until that has ended",
+                processes::in_words(pid),
                 device.display()
             ),
         },

@@ -10,6 +10,15 @@ use rustix::mount::UnmountFlags;
 /// How long to wait before an unmount is tried again.
 const AGAIN: Duration = Duration::from_millis(5);
 
+/// How an unmount went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unmounted {
+    /// It is gone.
+    Gone,
+    /// Somebody uses it still.
+    InUse,
+}
+
 /// Unmounts a directory; tries again for about `patience` while it is in use, then `EBUSY`. As an
 /// ordinary user only what fusermount3 takes away.
 pub fn unmount(dir: &Path, patience: Duration) -> Result<()> {

@@ -44,7 +44,7 @@ const SYNCS: [OpKind; 2] = [OpKind::Fsync, OpKind::Fdatasync];
 /// It cannot be played.
 pub fn fio(model: &Arc<Model>) -> Result<Exported, ModelError> {
     let played = Played::of(model)?;
-    let class_sizes = sizes(model);
+    let class_sizes = sizes(model, &played);
     let mut told: BTreeMap<OpKind, f64> = BTreeMap::new();
     let mut text = String::from(
         "; Made by fsage from a model. Run it by: fio --directory=DIR FILE\n\n\
@@ -80,6 +80,7 @@ pub fn fio(model: &Arc<Model>) -> Result<Exported, ModelError> {
     );
     Ok(Exported {
         text,
+        rounds: None,
         operations: model.source.operations,
         left_out: lost.counts(),
     })

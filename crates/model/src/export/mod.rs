@@ -20,14 +20,31 @@ use played::Played;
 pub struct Exported {
     /// The file.
     pub text: String,
+    /// How often the threads of a script go through their flowops for all of it; `None` of what is no script.
+    pub rounds: Option<u64>,
     /// Operations of the model.
     pub operations: u64,
     /// What the file does not say, with how often the model does.
     pub left_out: BTreeMap<String, u64>,
 }
 
-/// The mean size of the files of a class: as they were, or as they are written.
-fn sizes(model: &Model) -> Vec<u64> {
+/// The share of the bytes that may be missing because of means and whole numbers.
+const OFF: f64 = 0.02;
+
+/// The mean size of the files of a class: as they were, as they are when something is read of them, under whatever name
+/// they were made, or as they are written.
+fn sizes(model: &Model, played: &Played) -> Vec<u64> {
+    let mut read = vec![(0_u64, 0_u64); model.classes.len()];
+    for (&(phase, part, line), done) in &played.0 {
+        let part = model.phases.get(phase).and_then(|p| p.parts.get(part));
+        let class = part
+            .and_then(|p| p.script.get(line))
+            .map_or(0, |l| l.file.class as usize);
+        if let Some((visits, bytes)) = class.checked_sub(1).and_then(|place| read.get_mut(place)) {
+            *visits += done.read_from.0;
+            *bytes = bytes.saturating_add(done.read_from.1);
+        }
+    }
     let mut written = vec![0.0_f64; model.classes.len()];
     for line in model
         .phases
@@ -42,11 +59,15 @@ fn sizes(model: &Model) -> Vec<u64> {
             *most = most.max(bytes);
         }
     }
-    let classes = model.classes.iter().zip(written);
+    let classes = model.classes.iter().zip(written).zip(read);
     classes
-        .map(|(class, written)| match class.size_bytes.mean() as u64 {
-            0 => written as u64,
-            before => before,
+        .map(|((class, written), (visits, bytes))| {
+            let before = class.size_bytes.mean() as u64;
+            match (before, bytes.checked_div(visits)) {
+                (0, Some(read)) if read > 0 => read,
+                (0, _) => written as u64,
+                _ => before,
+            }
         })
         .collect()
 }
@@ -94,6 +115,20 @@ impl Lost {
         for (kind, n) in played.counts() {
             let told = told.get(&kind).copied().unwrap_or(0.0);
             self.add(kind.name(), (n as f64 - told).round());
+        }
+    }
+
+    /// The bytes that the model reads and writes more than the file says, or less.
+    fn bytes(&mut self, played: &Played, told: [f64; 2]) {
+        for (way, what) in ["bytes read", "bytes written"].iter().enumerate() {
+            let moved = played.0.values().filter_map(|done| done.moves.get(way));
+            let bytes: f64 = moved.map(|moves| moves.bytes as f64).sum();
+            let lost = bytes - told.get(way).copied().unwrap_or(0.0);
+            if lost > OFF * bytes {
+                self.add(what, lost);
+            } else if -lost > OFF * bytes {
+                self.add(&format!("{what} (so many more)"), -lost);
+            }
         }
     }
 

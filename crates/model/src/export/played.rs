@@ -31,6 +31,8 @@ pub(super) struct Done {
     pub(super) think_ns: u64,
     /// Reads, and writes.
     pub(super) moves: [Moves; 2],
+    /// Visits that read something of a file, and its sizes then, in all.
+    pub(super) read_from: (u64, u64),
     /// Operations of each kind.
     pub(super) counts: BTreeMap<OpKind, u64>,
 }
@@ -39,6 +41,12 @@ impl Done {
     fn take(&mut self, batch: &Batch, ends: &mut FxHashMap<(u32, i32), u64>) {
         self.visits += 1;
         self.think_ns = self.think_ns.saturating_add(batch.think_ns);
+        let reads = |op: &&Op| op.kind == OpKind::Read;
+        let first = batch.calls.iter().map(|call| &call.op).find(reads);
+        if let Some(size) = first.and_then(|op| op.size_bytes) {
+            let (visits, bytes) = &mut self.read_from;
+            (*visits, *bytes) = (*visits + 1, bytes.saturating_add(size));
+        }
         for op in batch.calls.iter().map(|call| &call.op) {
             *self.counts.entry(op.kind).or_default() += 1;
             self.moved(op, ends);

@@ -30,8 +30,16 @@ pub enum Dialect {
     Fsage,
 }
 
-/// One call of a visit, or several: the kind of the flowop, what follows its name, and what it is, so many times.
-type Flowop = (String, OpKind, u64);
+/// One call of a visit, or several.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Flowop {
+    /// The kind of the flowop, and what follows its name.
+    text: String,
+    kind: OpKind,
+    /// How often it is called in a visit, and what all of that moves.
+    calls: u64,
+    bytes: u64,
+}
 
 /// What is done to a file of a class, so many times: visits that come to the same are one.
 type Rounds = BTreeMap<(u32, Vec<Flowop>), f64>;
@@ -43,7 +51,7 @@ type Rounds = BTreeMap<(u32, Vec<Flowop>), f64>;
 pub fn wml(model: &Arc<Model>, dialect: Dialect) -> Result<Exported, ModelError> {
     let played = Played::of(model)?;
     let mut lost = Lost::default();
-    let class_sizes = sizes(model);
+    let class_sizes = sizes(model, &played);
     let groups = rounds(model, &played, &class_sizes, &mut lost);
     let at_once = |group: u32| {
         let of = model.groups.get(group as usize - 1);
@@ -74,9 +82,12 @@ pub fn wml(model: &Arc<Model>, dialect: Dialect) -> Result<Exported, ModelError>
         "how soon files are used again: classes",
         model.classes.len() as f64,
     );
-    lost.operations(&played, &told(&threads, iterations));
+    let (told, told_bytes) = told(&threads, iterations);
+    lost.operations(&played, &told);
+    lost.bytes(&played, told_bytes);
     Ok(Exported {
         text,
+        rounds: Some(iterations),
         operations: model.source.operations,
         left_out: lost.counts(),
     })
@@ -118,7 +129,7 @@ fn iterations(all: &[(u32, u64, &Rounds)]) -> u64 {
         for &(_, at_once, rounds) in all {
             let of_all = (iterations * at_once) as f64;
             for ((_, flowops), times) in rounds {
-                let calls: u64 = flowops.iter().map(|flowop| flowop.2).sum();
+                let calls: u64 = flowops.iter().map(|flowop| flowop.calls).sum();
                 off += ((times / of_all).round() * of_all - times).abs() * calls as f64;
                 sum += times * calls as f64;
             }
@@ -131,18 +142,25 @@ fn iterations(all: &[(u32, u64, &Rounds)]) -> u64 {
     iterations
 }
 
-/// How often the threads do what, in all rounds.
-fn told(threads: &[Thread<'_>], iterations: u64) -> BTreeMap<OpKind, f64> {
-    let mut told = BTreeMap::new();
+/// How often the threads do what, in all rounds, and how many bytes they read and write.
+fn told(threads: &[Thread<'_>], iterations: u64) -> (BTreeMap<OpKind, f64>, [f64; 2]) {
+    let (mut told, mut bytes) = (BTreeMap::new(), [0.0; 2]);
     for thread in threads {
         for (_, flowops, iters) in &thread.visits {
-            for (_, kind, calls) in *flowops {
-                let n = (*calls as f64) * (iters * thread.at_once * iterations) as f64;
-                *told.entry(*kind).or_default() += n;
+            let times = (iters * thread.at_once * iterations) as f64;
+            for flowop in *flowops {
+                *told.entry(flowop.kind).or_default() += flowop.calls as f64 * times;
+                let [read, written] = &mut bytes;
+                let way = if flowop.kind == OpKind::Read {
+                    read
+                } else {
+                    written
+                };
+                *way += flowop.bytes as f64 * times;
             }
         }
     }
-    told
+    (told, bytes)
 }
 
 fn head(model: &Model, dialect: Dialect, iterations: u64) -> String {
@@ -210,7 +228,7 @@ fn filesets(
         }
         let of_round = |kind: &str| {
             let each = visits().map(|(threads, (_, flowops, iters))| {
-                let n = flowops.iter().filter(|f| f.0.starts_with(kind)).count() as u64;
+                let n = flowops.iter().filter(|f| f.text.starts_with(kind)).count() as u64;
                 n.saturating_mul(threads).saturating_mul(*iters)
             });
             each.fold(0, u64::saturating_add)
@@ -235,27 +253,24 @@ fn filesets(
     }
 }
 
-fn process(text: &mut String, thread: &Thread<'_>) {
+fn process(out: &mut String, thread: &Thread<'_>) {
     let group = thread.group;
     for (number, (class, flowops, _)) in thread.visits.iter().enumerate() {
         let n = number + 1;
-        let _ = writeln!(text, "\ndefine flowop name=g{group}v{n}\n{{");
-        for (step, (flowop, ..)) in flowops.iter().enumerate() {
-            let (kind, rest) = flowop.split_once(" ,").unwrap_or((flowop, ""));
+        let _ = writeln!(out, "\ndefine flowop name=g{group}v{n}\n{{");
+        for (step, flowop) in flowops.iter().enumerate() {
+            let text = &flowop.text;
+            let (kind, rest) = text.split_once(" ,").unwrap_or((text, ""));
             let rest = rest.replace("FILESET", &format!("filesetname=files{class}"));
-            let _ = writeln!(
-                text,
-                "  flowop {kind} name=g{group}v{n}s{},{rest}",
-                step + 1
-            );
+            let _ = writeln!(out, "  flowop {kind} name=g{group}v{n}s{},{rest}", step + 1);
         }
-        text.push_str("}\n");
+        out.push_str("}\n");
     }
     if thread.visits.is_empty() {
         return;
     }
     let _ = write!(
-        text,
+        out,
         "\ndefine process name=group{group}, instances=1\n{{\n  \
          thread name=thread{group}, memsize=10m, instances={}\n  {{\n",
         thread.at_once
@@ -263,11 +278,11 @@ fn process(text: &mut String, thread: &Thread<'_>) {
     for (number, (_, _, iters)) in thread.visits.iter().enumerate() {
         let n = number + 1;
         let _ = writeln!(
-            text,
+            out,
             "    flowop g{group}v{n} name=g{group}u{n}, iters={iters}"
         );
     }
-    text.push_str("  }\n}\n");
+    out.push_str("  }\n}\n");
 }
 
 /// A visit as flowops, by what is done in all of them.
@@ -280,13 +295,18 @@ fn visit(
 ) -> Vec<Flowop> {
     let class = line.file.class as usize;
     let size = class_sizes.get(class.wrapping_sub(1)).copied().unwrap_or(0);
-    let plain = |text: &str, kind: OpKind| (text.to_owned(), kind, 1);
+    let plain = |text: &str, kind: OpKind| Flowop {
+        text: text.to_owned(),
+        kind,
+        calls: 1,
+        bytes: 0,
+    };
     let close = || plain("closefile , fd=1", OpKind::Close);
     let mut out: Vec<Flowop> = Vec::new();
     let mut open = false;
     for step in model.visit(line).map_or(&[][..], |v| &v.steps) {
         let known = class > 0 && step.form.error == 0;
-        let flowop = known.then(|| flowop(step, line, size)).flatten();
+        let flowop = known.then(|| flowop(step, line, size, open)).flatten();
         let Some(flowop) = flowop else {
             continue;
         };
@@ -300,7 +320,7 @@ fn visit(
             if !std::mem::take(&mut open) {
                 continue;
             }
-        } else if flowop.0.contains("fd=1") && !open {
+        } else if flowop.text.contains("fd=1") && !open {
             out.push(plain("openfile , FILESET, fd=1", OpKind::Open));
             open = true;
             lost.add(
@@ -316,12 +336,24 @@ fn visit(
     out
 }
 
-fn flowop(step: &VisitStep, line: &Line, size: u64) -> Option<Flowop> {
+/// A step of a visit that has opened its file itself, or not: such a one goes on where another stopped.
+fn flowop(step: &VisitStep, line: &Line, size: u64, opened: bool) -> Option<Flowop> {
     let form = &step.form;
-    let calls = calls(step, size).round().max(1.0) as u64;
-    let each = (step.bytes.mean().round() as u64).max(1);
-    let by_once = |text: &str| (text.to_owned(), 1);
-    let (text, calls) = match form.kind {
+    let is_whole = form.to_end.is_some() && opened;
+    let calls = if is_whole {
+        calls(step, size)
+    } else {
+        step.times.mean().max(1.0)
+    };
+    let calls = calls.round().max(1.0) as u64;
+    // Of reads to the end of which no sizes are told one takes what there is.
+    let each = match (form.to_end, step.bytes.0.is_empty()) {
+        (Some(_), true) => 1 << 20,
+        _ => (step.bytes.mean().round() as u64).max(1),
+    };
+    let all = |text: String, bytes: u64| (text, calls, bytes);
+    let by_once = |text: &str| (text.to_owned(), 1, 0);
+    let (text, calls, bytes) = match form.kind {
         OpKind::Open
             if form.flags & O_CREAT != 0 && matches!(line.file.pick, Pick::New | Pick::Gone) =>
         {
@@ -329,33 +361,43 @@ fn flowop(step: &VisitStep, line: &Line, size: u64) -> Option<Flowop> {
         }
         OpKind::Open => by_once("openfile , FILESET, fd=1"),
         OpKind::Close => by_once("closefile , fd=1"),
-        _ if is_read(step) && form.to_end.is_some() => {
-            let each = if step.bytes.0.is_empty() {
-                1 << 20
-            } else {
-                each
-            };
-            (format!("readwholefile , fd=1, iosize={each}"), calls)
+        _ if is_read(step) && is_whole => all(format!("readwholefile , fd=1, iosize={each}"), size),
+        // None of them can be larger than the file.
+        _ if form.at == At::Random && (is_read(step) || is_write(step)) && size == 0 => {
+            return None;
         }
-        _ if is_read(step) => match form.at {
-            At::Random => (
-                format!("read , fd=1, iosize={each}, random, iters={calls}"),
-                calls,
-            ),
-            _ => (format!("read , fd=1, iosize={each}, iters={calls}"), calls),
-        },
+        _ if is_read(step) => {
+            let (random, each) = match form.at {
+                At::Random => (", random", each.min(size)),
+                _ => ("", each),
+            };
+            let bytes = each.min(size).saturating_mul(calls);
+            all(
+                format!("read , fd=1, iosize={each}{random}, iters={calls}"),
+                bytes,
+            )
+        }
         _ if is_write(step) => {
-            let how = match form.at {
-                At::Random => format!("write , fd=1, iosize={each}, random, iters={calls}"),
-                At::Start | At::Again => format!("write , fd=1, iosize={each}, iters={calls}"),
-                _ => format!("appendfile , fd=1, iosize={each}, iters={calls}"),
+            let (kind, random, each) = match form.at {
+                At::Random => ("write", ", random", each.min(size)),
+                At::Start | At::Again => ("write", "", each),
+                _ => ("appendfile", "", each),
             };
-            (how, calls)
+            let bytes = each.saturating_mul(calls);
+            all(
+                format!("{kind} , fd=1, iosize={each}{random}, iters={calls}"),
+                bytes,
+            )
         }
-        OpKind::Fsync | OpKind::Fdatasync => (format!("fsync , fd=1, iters={calls}"), calls),
+        OpKind::Fsync | OpKind::Fdatasync => all(format!("fsync , fd=1, iters={calls}"), 0),
         OpKind::Unlink => by_once("deletefile , FILESET"),
-        OpKind::Stat | OpKind::Access => (format!("statfile , FILESET, iters={calls}"), calls),
+        OpKind::Stat | OpKind::Access => all(format!("statfile , FILESET, iters={calls}"), 0),
         _ => return None,
     };
-    Some((text, form.kind, calls))
+    Some(Flowop {
+        text,
+        kind: form.kind,
+        calls,
+        bytes,
+    })
 }

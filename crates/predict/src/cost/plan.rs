@@ -97,7 +97,7 @@ impl Plan {
         // In rounds, so that a substitute stands on measured families in the end and never on itself.
         loop {
             // What is taken to be in the costs of others says nothing of a third.
-            let tells = |rule: &Rule| !matches!(rule, Rule::Missing | Rule::Substitute(&[]));
+            let tells = |rule: &Rule| !matches!(rule, Rule::Missing | Rule::Substitute([]));
             let known: Vec<bool> = rules.iter().map(tells).collect();
             let holds = |s: Stem| known.get(s as usize) == Some(&true);
             let mut found = false;

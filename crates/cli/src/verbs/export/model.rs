@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
+use fsage_core::Seed;
+use fsage_exec::{NullFs, run_direct};
 use fsage_format::result::summary::{Content, ConversionSummary};
 use fsage_format::{FileKind, bounded};
 use fsage_model::export::{Dialect, fio, wml};
 use fsage_model::fsm::Model;
 use fsage_report::units;
+use fsage_workload::{Length, Role, wml as script};
 
 use super::Output;
 use crate::args::{ExportArgs, ExportFormat};
@@ -47,6 +50,10 @@ pub fn write(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary>
         _ => wml(&model, Dialect::Fsage),
     };
     let exported = exported.map_err(failed)?;
+    if let Some(rounds) = exported.rounds {
+        can_be_run(&exported.text, rounds)
+            .with_context(|| format!("run the script that {name} comes to"))?;
+    }
     output
         .write_all(exported.text.as_bytes())
         .with_context(|| format!("write {}", args.output.display()))?;
@@ -58,6 +65,21 @@ pub fn write(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary>
     })
 }
 
+/// Reads a script as fsage does, and goes through it as often as its head says, with nothing done to files.
+fn can_be_run(text: &str, rounds: u64) -> Result<()> {
+    let options = script::Options {
+        variables: Vec::new(),
+        iterations: rounds,
+        length: Length::Count,
+        seed: Seed(1),
+    };
+    let program = script::program("the script", text, &options).map_err(|e| anyhow!(e))?;
+    for phase in program.only(Role::Run).phases {
+        run_direct(&NullFs, phase.streams, &fsage_exec::Options::default())?;
+    }
+    Ok(())
+}
+
 /// Says what the file does not say.
 pub fn tell(summary: &ConversionSummary) {
     ui::note(&format!(
@@ -67,5 +89,31 @@ pub fn tell(summary: &ConversionSummary) {
     ));
     for (what, count) in &summary.left_out {
         ui::line(&format!("  lost: {what}: {}", units::count(*count)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A script that its own reader would refuse half way is an error, and what it is.
+    #[test]
+    fn a_script_that_cannot_be_run_to_its_end_is_known() {
+        let script = |size: &str| {
+            format!(
+                "set $dir=/tmp\ndefine fileset name=files1, path=$dir, entries=9, dirwidth=9, size={size}, prealloc=50\n\
+                 define process name=p, instances=1\n{{\n  thread name=t, memsize=10m, instances=1\n  {{\n    \
+                 flowop openfile name=a, filesetname=files1, fd=1\n    \
+                 flowop read name=b, fd=1, iosize=4096, random\n    \
+                 flowop closefile name=c, fd=1\n  }}\n}}\n"
+            )
+        };
+        assert!(can_be_run(&script("8192"), 3).is_ok());
+        let refused = format!("{:#}", can_be_run(&script("0"), 3).unwrap_err());
+        assert!(
+            refused.contains("larger than the file of 0 bytes"),
+            "{refused}"
+        );
+        assert!(can_be_run("define nothing", 1).is_err());
     }
 }
