@@ -8,7 +8,7 @@ use fsage_core::{Op, OpSink, OpSource};
 use fsage_experiment::inputs;
 use fsage_experiment::measured::Around;
 use fsage_experiment::running::RunRequest;
-use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
+use fsage_format::trace::{GENERATED, TraceEnd, TraceMeta, TraceWriter};
 use fsage_host::{machine, signals};
 use fsage_workload::{InputPath, Length, Merged, WorkloadSpec};
 
@@ -121,7 +121,7 @@ fn meta(request: &RunRequest) -> TraceMeta {
         directory: DIRECTORY.into(),
         start_unix_ns: machine::unix_time_ns(),
         clock: "virtual".into(),
-        method: "generated".into(),
+        method: GENERATED.into(),
         under: vec![DIRECTORY.into()],
         seed: request.spec.seed().map(|s| s.0),
         ..TraceMeta::default()

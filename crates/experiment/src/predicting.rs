@@ -9,7 +9,7 @@ use fsage_format::profile::SystemProfile;
 use fsage_format::result::prediction::{HELP_SAID, Help, Prediction};
 use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{
-    AnnotationColumn, AnnotationKind, AnnotationValue, CPUS, REFERENCE_NS, SYSTEM, TRACER_ALL_NS,
+    AnnotationColumn, AnnotationKind, AnnotationValue, CPUS, GENERATED, REFERENCE_NS, SYSTEM, TRACER_ALL_NS,
     TraceEnd, TraceMeta, TraceReader, TraceWriter,
 };
 use fsage_predict::cost::{FileSystemName, slowness};
@@ -310,6 +310,7 @@ fn options(reader: &TraceReader, request: &Request<'_>) -> Options {
     let mut options = request.options.clone();
     options.scope.roots.extend(reader.meta().roots());
     options.traced_cpus = traced_cpus(reader.meta());
+    options.generated = reader.meta().method == GENERATED;
     if !request.is_traced {
         let all = reader.meta().extra.get(TRACER_ALL_NS);
         options.tracer_ns = all.and_then(|ns| ns.parse().ok()).unwrap_or(0);

@@ -41,6 +41,8 @@ pub struct Options {
     pub traced_ns: Option<u64>,
     /// What the tracer took of a thread after each operation, in nanoseconds: no work of the program's.
     pub tracer_ns: u64,
+    /// Whether nothing was traced: a workload says what it does and how long it pauses, and nothing took any time.
+    pub generated: bool,
 }
 
 /// Operations whose files are touched before the first of them is predicted: so few that all stays in the fastest cache.

@@ -26,7 +26,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsage_core::Seed;
 use fsage_format::FormatError;
-use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
+use fsage_format::trace::{GENERATED, TraceEnd, TraceMeta, TraceWriter};
 
 pub use deletes::{Deletes, Habits};
 pub use emit::Emitter;
@@ -167,7 +167,7 @@ pub fn generate(
         fsage: made.generator.clone(),
         directory: DIRECTORY.into(),
         clock: "simulated".into(),
-        method: "generated".into(),
+        method: GENERATED.into(),
         under: vec![DIRECTORY.into()],
         seed: Some(made.seed),
         extra: [(ENTRY.to_owned(), entry)].into(),

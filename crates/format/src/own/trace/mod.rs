@@ -44,6 +44,9 @@ pub const TRACER_NS: &str = "tracer_ns";
 /// it, nanoseconds: it is in the pauses between calls.
 pub const TRACER_ALL_NS: &str = "tracer_all_ns";
 
+/// How a trace was made that nobody traced ([`TraceMeta::method`]): a workload says what it does.
+pub const GENERATED: &str = "generated";
+
 /// The entry that says on which file system it was made: one of what
 /// [`TargetRecord::systems`](crate::result::environment::TargetRecord::systems) says of it.
 pub const SYSTEM: &str = "system";
