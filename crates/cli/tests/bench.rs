@@ -95,12 +95,16 @@ fn an_experiment_is_measured_and_kept() {
     let warm = configuration(&result, "ext4 / PostMark / warm 1");
     let sectors_read = |run: &Value| run["device"]["sectors_read"].as_u64().unwrap();
     let least_cold = runs.iter().map(sectors_read).min().unwrap();
-    for run in warm["runs"].as_array().unwrap() {
-        // A directory that ext4 lays into a block group which no run before used reads that group's bitmaps.
-        let read = sectors_read(run);
-        assert!(read * 4 < least_cold, "{read} warm, {least_cold} cold");
+    let warm = warm["runs"].as_array().unwrap();
+    for run in warm {
         assert!(step_names(run).contains(&"warm-up runs"));
     }
+    // A run whose directory ext4 lays into a block group that none before used reads that group's bitmaps.
+    let least_warm = warm.iter().map(sectors_read).min().unwrap();
+    assert!(
+        least_warm * 4 < least_cold,
+        "{least_warm} warm, {least_cold} cold"
+    );
     let count = configuration(&result, "ext4 / count / digit=7 / cold");
     assert_eq!(count["parameters"]["digit"], "7");
     assert_eq!(count["workload_spec"], "cmd:grep -c 7 numbers");

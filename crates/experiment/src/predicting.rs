@@ -9,8 +9,8 @@ use fsage_format::profile::SystemProfile;
 use fsage_format::result::prediction::{HELP_SAID, Help, Prediction};
 use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{
-    AnnotationColumn, AnnotationKind, AnnotationValue, CPUS, GENERATED, REFERENCE_NS, SYSTEM, TRACER_ALL_NS,
-    TraceEnd, TraceMeta, TraceReader, TraceWriter,
+    AnnotationColumn, AnnotationKind, AnnotationValue, CPUS, GENERATED, REFERENCE_NS, SYSTEM,
+    TRACER_ALL_NS, TraceEnd, TraceMeta, TraceReader, TraceWriter,
 };
 use fsage_predict::cost::{FileSystemName, slowness};
 use fsage_predict::{

@@ -306,7 +306,11 @@ impl Predictor {
                 "have a path that could not be read",
             ),
             (
-                if self.options.generated { 0 } else { traced.without_latency },
+                if self.options.generated {
+                    0
+                } else {
+                    traced.without_latency
+                },
                 "have no latency; the pauses between calls are too long by it",
             ),
         ];

@@ -96,12 +96,16 @@ impl Plan {
             .collect();
         // In rounds, so that a substitute stands on measured families in the end and never on itself.
         loop {
-            // What is taken to be in the costs of others says nothing of a third.
-            let tells = |rule: &Rule| !matches!(rule, Rule::Missing | Rule::Substitute([]));
-            let known: Vec<bool> = rules.iter().map(tells).collect();
-            let holds = |s: Stem| known.get(s as usize) == Some(&true);
+            let known: Vec<bool> = rules.iter().map(|r| !matches!(r, Rule::Missing)).collect();
+            // What is taken to be in the costs of others says nothing of what the device takes.
+            let nothing = |rule: &Rule| matches!(rule, Rule::Substitute([]));
+            let nothing: Vec<bool> = rules.iter().map(nothing).collect();
             let mut found = false;
             for (&stem, rule) in Stem::ALL.iter().zip(&mut rules) {
+                let holds = |s: Stem| {
+                    let is = |all: &Vec<bool>| all.get(s as usize) == Some(&true);
+                    is(&known) && !(stem.mostly_device() && is(&nothing))
+                };
                 if matches!(rule, Rule::Missing)
                     && let Some(terms) = stand_in(stem, vector.machine.deviceless, &holds)
                 {
@@ -445,6 +449,17 @@ mod tests {
         assert_eq!(far_kib(&vector(&known[..1])), 64);
         assert_eq!(far_kib(&vector(&whole)), 16_384);
         assert!(cut_short(&vector(&whole)).is_none());
+    }
+
+    #[test]
+    fn a_sync_of_many_files_costs_blocks_apart_or_else_what_else_is_known() {
+        let sync = Charge::once(Stem::SynF, Gap::NONE);
+        let known = [("FSYNR", 7.0), ("FDSR", 160.0)];
+        assert_eq!([cost(&known, sync), cost(&known[1..], sync)], [7.0, 10.0]);
+        assert!(cost(&[("FSY4", 5.0)], sync) > 0.0);
+        // Costs of calls may be taken to be in those of others by way of a third.
+        let plan = Plan::new(&SystemVector::new("s", []));
+        assert!(!plan.lacks(Stem::ObjR, true) && !plan.lacks(Stem::ObjN, true));
     }
 
     #[test]
