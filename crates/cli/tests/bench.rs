@@ -94,17 +94,13 @@ fn an_experiment_is_measured_and_kept() {
     }
     let warm = configuration(&result, "ext4 / PostMark / warm 1");
     let sectors_read = |run: &Value| run["device"]["sectors_read"].as_u64().unwrap();
-    let least_cold = runs.iter().map(sectors_read).min().unwrap();
+    let cold = runs.iter().map(sectors_read).min().unwrap();
     let warm = warm["runs"].as_array().unwrap();
-    for run in warm {
-        assert!(step_names(run).contains(&"warm-up runs"));
-    }
+    let warmed = |run: &Value| step_names(run).contains(&"warm-up runs");
+    assert!(warm.iter().all(warmed));
     // A run whose directory ext4 lays into a block group that none before used reads that group's bitmaps.
-    let least_warm = warm.iter().map(sectors_read).min().unwrap();
-    assert!(
-        least_warm * 4 < least_cold,
-        "{least_warm} warm, {least_cold} cold"
-    );
+    let warm = warm.iter().map(sectors_read).min().unwrap();
+    assert!(warm * 4 < cold, "{warm} warm, {cold} cold");
     let count = configuration(&result, "ext4 / count / digit=7 / cold");
     assert_eq!(count["parameters"]["digit"], "7");
     assert_eq!(count["workload_spec"], "cmd:grep -c 7 numbers");
