@@ -94,13 +94,13 @@ fn an_experiment_is_measured_and_kept() {
     }
     let warm = configuration(&result, "ext4 / PostMark / warm 1");
     let sectors_read = |run: &Value| run["device"]["sectors_read"].as_u64().unwrap();
-    let cold = runs.iter().map(sectors_read).min().unwrap();
+    let read = runs.iter().map(sectors_read).min().unwrap();
     let warm = warm["runs"].as_array().unwrap();
     let warmed = |run: &Value| step_names(run).contains(&"warm-up runs");
     assert!(warm.iter().all(warmed));
     // A run whose directory ext4 lays into a block group that none before used reads that group's bitmaps.
     let warm = warm.iter().map(sectors_read).min().unwrap();
-    assert!(warm * 4 < cold, "{warm} warm, {cold} cold");
+    assert!(warm * 4 < read, "{warm} warm, {read} cold");
     let count = configuration(&result, "ext4 / count / digit=7 / cold");
     assert_eq!(count["parameters"]["digit"], "7");
     assert_eq!(count["workload_spec"], "cmd:grep -c 7 numbers");
