@@ -170,3 +170,21 @@ fn pages_without_space_come_as_zeros_and_are_given_some_one_by_one() {
         assert_eq!(all("MFR")[5], 1.0);
     }
 }
+
+#[test]
+fn a_program_that_fills_a_hole_page_by_page_is_told_of_pieces() {
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    s.fd(OpKind::Ftruncate, 3).length = Some(MIB);
+    let from = s.ops.len();
+    for page in [0, 4, 8, 12, 16] {
+        touch(&mut s, page, true);
+    }
+    assert_eq!(charged(&s, from, LONG, "MFWH"), [0.0, 1.0, 1.0, 1.0, 0.0]);
+    assert_eq!(charged(&s, from, ALONE, "MFWH"), [0.0, 1.0, 4.0, 4.0, 3.0]);
+    // All of it is dirty, on either.
+    s.fd(OpKind::Fsync, 3);
+    let last = s.ops.len() - 1;
+    let written = |system| charged(&s, last, system, "FSY").iter().sum::<f64>();
+    assert_eq!(written(LONG), written(ALONE));
+}

@@ -1447,13 +1447,13 @@ fn changes_of_names_past_what_there_is_room_for_wait() {
 
 #[test]
 fn scattered_blocks_past_what_there_is_room_for_are_all_written() {
-    let waits = |metrics: &[(&str, f64)], pages: &[u64]| {
+    let by = |kind: OpKind, metrics: &[(&str, f64)], pages: &[u64]| {
         let mut s = Script::default();
         s.open("/f", CREATE, 3);
         s.data(OpKind::Write, 3, 0, 64 * 4096);
         s.fd(OpKind::Fsync, 3);
         for page in pages {
-            s.data(OpKind::Write, 3, page * 4096, 4096);
+            s.data(kind, 3, page * 4096, 4096).flags = u32::from(kind == OpKind::Fault);
         }
         let mut notes = Notes::default();
         let mut predictor = Predictor::new(Options::default(), vec![common::system("s", metrics)]);
@@ -1464,6 +1464,7 @@ fn scattered_blocks_past_what_there_is_room_for_are_all_written() {
         let waits: Vec<bool> = notes.0.iter().map(|(vector, ..)| waits(vector)).collect();
         waits[3..].to_vec()
     };
+    let waits = |metrics: &[_], pages: &[_]| by(OpKind::Write, metrics, pages);
     let known = [("WK4", 10.0), ("BTH", 2.0), ("BTW", 80_000.0)];
     // Two fit. With the third all are written, the fourth and fifth have room again. A block that is dirty takes no more.
     let apart = [10, 20, 20, 30, 40, 50, 60];
@@ -1471,6 +1472,8 @@ fn scattered_blocks_past_what_there_is_room_for_are_all_written() {
     assert_eq!(waits(&known, &apart), expected);
     // One behind the other they are one piece.
     assert_eq!(waits(&known, &[10, 11, 12, 13, 14]), [false; 5]);
+    // Stores to mapped pages make pieces as writes do.
+    assert_eq!(by(OpKind::Fault, &known, &apart), expected);
     // In any order: what lies between two pieces makes one of them.
     assert_eq!(waits(&known, &[10, 12, 11, 14, 13, 15]), [false; 6]);
     assert_eq!(waits(&known[..2], &apart), [false; 7]);

@@ -136,7 +136,7 @@ impl View {
         };
         let first = offset / PAGE_BYTES;
         let last = offset.saturating_add(length.clamp(1, 1 << 21) - 1) / PAGE_BYTES;
-        let (mut brought, mut holes) = (0u64, 0u64);
+        let (mut brought, mut holes, dirty) = (0u64, 0u64, self.pages.dirty());
         let mut absent = false;
         let touch = self.touch(step, ino, first, write);
         for page in first..=last {
@@ -159,8 +159,9 @@ impl View {
             self.brings(step, ino, first, brought, charges);
         }
         let pages = if holes > 0 {
-            self.fills(step, ino, (first, holes), absent && brought == 0, charges);
-            holes
+            let brings = absent && brought == 0;
+            let onward = if write { touch.step } else { 1 };
+            self.fills(step, ino, (first, holes, onward), brings, charges)
         } else if write {
             let pages = self.stores(step, ino, first, &touch, charges);
             self.make_room(step, charges);
@@ -171,31 +172,53 @@ impl View {
             AROUND_PAGES
         };
         self.mapped.entry(ino.0).or_default().pages += pages;
+        if write {
+            self.scatters(ino, (false, dirty), charges);
+        }
     }
 
-    /// Faults on so many pages from one on that have no space: each is given some by itself, on any system. What is not in
-    /// memory comes as zeros, with what is around it.
+    /// Faults on so many pages from one on that have no space; how many pages are mapped then. Each is given some by itself,
+    /// unless the program goes from page to page and was told of a whole piece: windows that are read ahead grow, and with
+    /// them the pieces. What is not in memory comes as zeros, with what is around it.
     fn fills(
         &mut self,
         step: &Passing<'_>,
         ino: Ino,
-        (first, holes): (u64, u64),
+        (first, holes, onward): (u64, u64, u64),
         brings: bool,
         charges: &mut Vec<Charge>,
-    ) {
+    ) -> u64 {
+        let size = pages_of(step, ino);
         if brings {
             let half = self.sizes.read_ahead / 2;
-            let end = first.saturating_add(half).min(pages_of(step, ino));
-            let around = first.saturating_sub(half)..end;
+            let around = first.saturating_sub(half)..first.saturating_add(half).min(size);
             let came = around.filter(|&page| self.pages.prefetch(ino.0, page));
             let kib = (came.count() + 1) as f64 * PAGE_KIB;
             charges.push(Charge::sized(Stem::MfRH, step.gap, kib));
         }
-        let found = holes - u64::from(brings);
+        let mut more = 0;
+        for page in first + holes..first.saturating_add(onward).min(size) {
+            if !self.holds_data(step, ino, page) {
+                self.note_fault(step, ino, page, charges);
+                self.pages.write(ino.0, page, 0, step.op.start_ns);
+                more += 1;
+            }
+        }
+        let mut found = holes - u64::from(brings);
+        let store = self.sizes.fault_pages.store;
+        if store > 1 && more > 0 {
+            let share = (more as f64 / (store - 1) as f64).min(1.0);
+            for (stem, times) in [(Stem::MfWB, share), (Stem::MfW, -share)] {
+                charges.push(Charge::many(stem, step.gap, times));
+            }
+        } else {
+            found += more;
+        }
         if found > 0 {
             charges.push(Charge::many(Stem::MfWH, step.gap, found as f64));
         }
         self.make_room(step, charges);
+        holes + more
     }
 
     /// What a fault brings beside its page.
