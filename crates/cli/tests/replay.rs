@@ -1310,7 +1310,8 @@ fn of_threads_at_once_every_call_is_of_its_file() {
                 assert_eq!(row.unwrap()["operations"], count, "{method}: {kind}");
             }
         }
-        assert_eq!(predicted["warnings"], serde_json::json!([]));
+        let warnings = predicted["warnings"].to_string();
+        assert!(!warnings.contains("descriptors"), "{warnings}");
         let out = dir.join("out");
         std::fs::create_dir(&out).unwrap();
         let line = ["replay", "t.fst", "out", "--verify", "--keep", "--json"];
