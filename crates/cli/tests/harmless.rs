@@ -20,7 +20,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Ran, fsage, names, root, run, run_command, scratch, start, temp, tool, until};
+use common::{Ran, fsage, kill, names, root, run, run_command, scratch, start, temp, tool, until};
 use rustix::process::Signal;
 
 /// Unmounts what a test's command has mounted.
@@ -393,11 +393,11 @@ fn what_a_process_runs_is_no_leftover() {
 }
 
 /// Ends a process that a test's command has left behind.
-struct Behind(String);
+struct Behind(u32);
 
 impl Drop for Behind {
     fn drop(&mut self) {
-        drop(Command::new("kill").args(["-9", &self.0]).status());
+        kill(self.0);
     }
 }
 
@@ -422,7 +422,7 @@ fn a_process_left_behind_on_a_scratch_file_system_is_told() {
     let lines = [(failing, 1), (validate("false"), 1), (validate("true"), 3)];
     for (line, code) in lines {
         let ran = run(dir, line);
-        let behind = Behind(fs::read_to_string(&pid).unwrap().trim().to_owned());
+        let behind = Behind(fs::read_to_string(&pid).unwrap().trim().parse().unwrap());
         assert_eq!(ran.code(), code, "{}", ran.stderr);
         let told = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
         let uses = format!("process {} (sleep) uses it; /dev/loop", behind.0);

@@ -25,8 +25,6 @@ pub struct Standing {
     daemon: Daemon,
     dir: PathBuf,
     guard: GuardedMount,
-    /// The path of the loop device, once there was one.
-    place: Option<PathBuf>,
     /// What it did until it was to end.
     statistics: Option<String>,
 }
@@ -61,7 +59,6 @@ impl Standing {
             daemon,
             dir: dir.to_owned(),
             guard,
-            place: None,
             statistics: None,
         })
     }
@@ -77,7 +74,6 @@ impl Standing {
         }
         let path = device.path().to_owned();
         self.device = Some(device);
-        self.place = Some(path.clone());
         Ok(path)
     }
 
@@ -97,10 +93,10 @@ impl Standing {
         Ok(self.ask("over")? == YES)
     }
 
-    /// What is the disk for its users, and who uses it, in words, where that can be seen.
+    /// What is the disk for its users until it is unmounted, and who uses it, in words, where that can be seen.
     pub fn user(&self) -> (PathBuf, Option<String>) {
-        match &self.place {
-            Some(place) => (place.clone(), user_of_loop(place)),
+        match self.device.as_ref().map(LoopDevice::path) {
+            Some(path) => (path.to_owned(), user_of_loop(path)),
             None => (self.image(), user_of_mount(&self.dir)),
         }
     }

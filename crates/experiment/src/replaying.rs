@@ -544,7 +544,8 @@ fn warnings(request: &ReplayRequest, scan: &Scan, run: &ReplayRun) -> Vec<String
         .sum();
     if too_many > 0 {
         warnings.push(format!(
-            "{too_many} operations failed with EMFILE: the trace has more files open at once than a process may have here; raise the              hard limit (ulimit -Hn) and replay again"
+            "{too_many} operations failed with EMFILE: the trace has more files open at once than a process may have here; \
+             raise the hard limit (ulimit -Hn) and replay again"
         ));
     }
     if request.snapshot.is_none()

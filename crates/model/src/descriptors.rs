@@ -1,15 +1,18 @@
 //! What forks, execs, exits and dups of a trace do to descriptors, for every model alike.
 
 use fsage_core::{Fd, Op, OpKind};
-use fsage_namespace::Processes;
 use fsage_namespace::flags::{CLONE_THREAD, O_CLOEXEC};
+use fsage_namespace::{Closed, Processes};
 
 /// Descriptors of a trace's processes. `O`: what is kept of an open file.
 pub type Descriptors<O> = Processes<O, ()>;
 
 /// Brings descriptors to where they are as an operation begins; returns what nobody has open any more.
 pub fn settle<O>(descriptors: &mut Descriptors<O>, op: &Op) -> Vec<O> {
-    let closed = descriptors.settle(op, |_| None);
+    gone(descriptors.settle(op, |_| None))
+}
+
+fn gone<O>(closed: Vec<Closed<O>>) -> Vec<O> {
     closed.into_iter().filter_map(|c| c.last).collect()
 }
 
@@ -40,7 +43,7 @@ pub fn follow<O>(descriptors: &mut Descriptors<O>, op: &Op) -> Vec<O> {
         },
         _ => Vec::new(),
     };
-    closed.into_iter().filter_map(|c| c.last).collect()
+    gone(closed)
 }
 
 /// Gives an open file to the descriptor that `op` tells of, as it ends if it opens that; returns what nobody has open
@@ -53,5 +56,5 @@ pub fn install<O>(descriptors: &mut Descriptors<O>, op: &Op, fd: Fd, open: O) ->
         let closed = descriptors.install(op.pid.0, fd, open, false);
         closed.into_iter().collect()
     };
-    closed.into_iter().filter_map(|c| c.last).collect()
+    gone(closed)
 }

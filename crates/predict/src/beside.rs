@@ -21,11 +21,10 @@ pub(crate) struct Beside {
 impl Beside {
     /// A call changes names in a directory.
     pub fn push(&mut self, op: &Op, dir: u32) {
-        let others = self.recent.iter().flatten();
         let waits = |&(tid, place, end_ns): &(Tid, u32, u64)| {
             tid != op.tid && place == dir && end_ns > op.start_ns
         };
-        if others.copied().any(|other| waits(&other)) {
+        if self.recent.iter().flatten().any(waits) {
             self.operations += 1;
             let ns = op.latency_ns.unwrap_or(0);
             self.latency_ns = self.latency_ns.saturating_add(ns);

@@ -26,6 +26,7 @@ use std::rc::Rc;
 
 use fsage_core::{Fd, FileId, Op, OpFlags, OpKind, OpSink, Outcome, PathTable, Pid, Tid};
 use fsage_namespace::path::join;
+use fsage_namespace::pending::is_another;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use events::exit_status;
@@ -295,10 +296,7 @@ impl Assembler {
             self.set_file(op, file);
         }
         let open = self.open_of(op.pid, fd);
-        let same = |open: &process::Open| match (open.file, op.file) {
-            (Some(then), Some(now)) => (then.dev, then.ino) == (now.dev, now.ino),
-            _ => true,
-        };
+        let same = |open: &process::Open| !is_another(open.file, op.file);
         let Some(open) = open.filter(same) else {
             self.unknown |= self.gaps && file.is_some();
             if let Some(id) = op.file {

@@ -106,7 +106,7 @@ impl IologSource {
             file.seek(SeekFrom::Start(part.from)).map_err(failed)?;
             readers.push(Box::new(BufReader::new(file.take(part.to - part.from))));
         }
-        Self::new(path, (directory, under), &parts, readers)
+        Self::new(path, directory, under, &parts, readers)
     }
 
     /// Reads a log that is in memory.
@@ -118,12 +118,13 @@ impl IologSource {
             let text = bytes.get(range).unwrap_or_default().to_vec();
             readers.push(Box::new(std::io::Cursor::new(text)));
         }
-        Self::new(name, (b"", &[]), &parts, readers)
+        Self::new(name, b"", &[], &parts, readers)
     }
 
     fn new(
         name: &Path,
-        (directory, under): (&[u8], &[Vec<u8>]),
+        directory: &[u8],
+        under: &[Vec<u8>],
         parts: &[Part],
         readers: Vec<Box<dyn BufRead + Send>>,
     ) -> Result<Self, FormatError> {
@@ -207,10 +208,9 @@ impl IologSource {
             if op.kind == OpKind::Open {
                 op.path = Some(path);
                 let below = !line.file.starts_with(b"/") && !self.directory.is_empty();
-                op.dir = match below.then(|| self.paths.intern(&self.directory)) {
-                    Some(dir) => Some(dir.ok_or_else(full)?),
-                    None => None,
-                };
+                op.dir = below
+                    .then(|| self.paths.intern(&self.directory).ok_or_else(full))
+                    .transpose()?;
             }
             self.due.push(Reverse((op.start_ns, number)));
             job.next = Some(op);

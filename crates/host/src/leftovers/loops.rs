@@ -44,10 +44,11 @@ fn in_use(place: &Path) -> Option<String> {
         })
         .or_else(|| {
             // Detached from every directory, it is there for as long as somebody stands in it or has a file open.
-            let who = processes::user_of_device(place).map(processes::in_words);
-            let who = who.unwrap_or_else(|| "a process".to_owned());
-            is_held(place)
-                .then(|| format!("{who} uses its file system, which is mounted out of sight"))
+            is_held(place).then(|| {
+                let who = processes::user_of_device(place).map(processes::in_words);
+                let who = who.unwrap_or_else(|| "a process".to_owned());
+                format!("{who} uses its file system, which is mounted out of sight")
+            })
         })
 }
 

@@ -207,8 +207,8 @@ impl View {
 
     /// So many of a file's dirty pages are none any more.
     pub(super) fn written(&mut self, ino: Ino, pages: u64) {
-        let left = self.pages.dirty_runs(ino.0);
-        self.dirty.less_of(ino, pages, left);
+        let runs = self.pages.dirty_runs(ino.0);
+        self.dirty.less_of(ino, pages, runs);
     }
 
     /// A file is cut to so many pages.

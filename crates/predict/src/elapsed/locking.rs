@@ -207,14 +207,14 @@ impl Lockers {
             gone.extend(self.held.keys().map(|place| (place.file, owner)));
         }
         gone.retain(|&(file, owner)| {
-            [false, true].into_iter().any(|by_flock| {
-                let all = self.held.get(&Place { file, by_flock });
+            Place::both(file).iter().any(|place| {
+                let all = self.held.get(place);
                 all.is_some_and(|all| all.iter().any(|held| held.lock.owner == owner))
             })
         });
         for &(file, owner) in &gone {
-            for by_flock in [false, true] {
-                self.retain(Place { file, by_flock }, |held| held.lock.owner != owner);
+            for place in Place::both(file) {
+                self.retain(place, |held| held.lock.owner != owner);
             }
         }
         (!gone.is_empty()).then_some(Deed::Drop(gone))

@@ -24,6 +24,13 @@ pub struct Place {
     pub by_flock: bool,
 }
 
+impl Place {
+    /// Those of a file.
+    pub fn both(file: u32) -> [Self; 2] {
+        [false, true].map(|by_flock| Self { file, by_flock })
+    }
+}
+
 /// A lock of `from..to` of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lock {
@@ -153,8 +160,7 @@ impl Locks {
 
     /// An owner gives up all that it holds of a file.
     pub fn drop_of(&mut self, file: u32, owner: Owner) {
-        for by_flock in [false, true] {
-            let place = Place { file, by_flock };
+        for place in Place::both(file) {
             if let Some(kept) = self.places.get_mut(&place) {
                 kept.held.retain(|lock| lock.owner != owner);
                 self.free(place);

@@ -1,7 +1,7 @@
 //! What each kind of operation on an open file does.
 
 use fsage_core::{Fd, Op, OpFlags, OpKind, PathTable};
-use fsage_namespace::flags::{O_APPEND, O_DIRECT};
+use fsage_namespace::flags::{FALLOC_FL_KEEP_SIZE, O_APPEND, O_DIRECT};
 use fsage_namespace::pending::is_another;
 use fsage_namespace::registered::is_of_registered;
 
@@ -9,13 +9,21 @@ use super::process::OpenId;
 use super::tree::{Ino, NodeKind};
 use super::{Action, Namespace, Resolved};
 
-const FALLOC_KEEP_SIZE: u32 = 1;
 const FALLOC_PUNCH_HOLE: u32 = 2;
 const FALLOC_ZERO_RANGE: u32 = 16;
 
 /// Bytes that a name takes in the buffer of `getdents64`, on average (a header of 19 bytes, a name,
 /// rounded to 8).
 const DIRENT_BYTES: u64 = 32;
+
+/// What an operation on a descriptor tells its file to be.
+fn kind_by(op: &Op) -> NodeKind {
+    if op.record.contains(OpFlags::DIRECTORY) || op.kind == OpKind::Readdir {
+        NodeKind::Directory
+    } else {
+        NodeKind::Regular
+    }
+}
 
 impl Namespace {
     /// A file that is known by a descriptor alone.
@@ -28,13 +36,7 @@ impl Namespace {
             || op
                 .file
                 .is_some_and(|id| self.scope.devices.contains(&id.dev));
-        let directory = op.record.contains(OpFlags::DIRECTORY) || op.kind == OpKind::Readdir;
-        let kind = if directory {
-            NodeKind::Directory
-        } else {
-            NodeKind::Regular
-        };
-        let node = self.tree.nameless(kind, inside, false);
+        let node = self.tree.nameless(kind_by(op), inside, false);
         if let Some(inode) = self.tree.inode_mut(node) {
             inode.untold = !inside;
         }
@@ -48,13 +50,7 @@ impl Namespace {
             return None;
         }
         let walk = self.walk(op, paths, false, true)?;
-        let directory = op.record.contains(OpFlags::DIRECTORY) || op.kind == OpKind::Readdir;
-        let kind = if directory {
-            NodeKind::Directory
-        } else {
-            NodeKind::Regular
-        };
-        Some(self.learn(op, &walk, kind)).filter(|node| node.is_some())
+        Some(self.learn(op, &walk, kind_by(op))).filter(|node| node.is_some())
     }
 
     pub(super) fn on_descriptor(&mut self, op: &Op, paths: &PathTable, out: &mut Resolved) {
@@ -223,7 +219,7 @@ impl Namespace {
             self.tree.deallocate(node, first, end);
         } else {
             self.tree.allocate(node, from, to);
-            if op.flags & FALLOC_KEEP_SIZE == 0
+            if op.flags & FALLOC_FL_KEEP_SIZE == 0
                 && let Some(n) = self.tree.inode_mut(node)
             {
                 n.size = n.size.max(to);

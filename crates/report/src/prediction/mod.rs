@@ -399,7 +399,12 @@ fn more(result: &Prediction, brief: Brief, page: &mut Page) {
                 page.say(format!("{}: {trouble}.", target.name));
             }
         }
-        for text in cautions(result) {
+        // What the trace itself leaves open, on any system; the details end with it.
+        let open = result.warnings.iter().filter(|_| brief != Brief::All);
+        for text in open
+            .map(|text| format!("Caution: {text}."))
+            .chain(cautions(result))
+        {
             page.say(text);
         }
     }
@@ -511,9 +516,7 @@ fn cautions(result: &Prediction) -> Vec<String> {
         let share = t.uncertainty.unplaced_share;
         (share > UNPLACED_SAID).then(|| format!("{:.0} % on {}", share * 100.0, t.name))
     });
-    // What the trace itself leaves open, on any system.
-    let open = result.warnings.iter();
-    let mut cautions: Vec<String> = open.map(|text| format!("Caution: {text}.")).collect();
+    let mut cautions = Vec::new();
     if !marked.is_empty() {
         cautions.push(format!(
             "Caution: of the metrics that carry the total, {marked} were disturbed when they were measured, \

@@ -314,7 +314,7 @@ fn kind_stats(kinds: &[KindTally], total_ns: u64) -> Vec<KindStats> {
                 latency_p90_ns: at(0.9),
                 latency_p99_ns: at(0.99),
                 latency_p999_ns: at(0.999),
-                latency_max_ns: kind.latencies.as_ref().map(|_| kind.max_ns),
+                latency_max_ns: latencies.map(|_| kind.max_ns),
             }
         })
         .collect();

@@ -17,7 +17,9 @@ mod plans;
 mod traces;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -51,6 +53,9 @@ pub struct TortureArgs {
     /// Where inputs of failed cases are kept [default: target/torture]
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// In a mount namespace of its own already
+    #[arg(long, hide = true)]
+    apart: bool,
 }
 
 /// A kind of cases.
@@ -136,7 +141,22 @@ impl World {
     }
 }
 
+/// What the cases mount in a run's way is gone with this process, however it ends: as root it starts itself again in a mount
+/// namespace of its own. What others mount later is seen, and what is mounted here is seen by those that it starts.
+fn mount_apart(args: &TortureArgs) -> Result<()> {
+    if args.apart || !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let this = std::env::current_exe().context("find the program itself")?;
+    let mut again = Command::new("unshare");
+    again.args(["--mount", "--propagation", "slave", "sh", "-c"]);
+    again.args([r#"mount --make-rshared / && exec "$@" --apart"#, "sh"]);
+    again.arg(this).args(std::env::args_os().skip(1));
+    Err(again.exec()).context("start unshare")
+}
+
 pub fn run(args: &TortureArgs) -> Result<bool> {
+    mount_apart(args)?;
     let begun = Instant::now();
     let program = crate::program(args.fsage.as_ref(), false)?;
     let dir = tempfile::Builder::new()

@@ -275,7 +275,8 @@ fn alone(world: &mut World, random: &mut Pcg64Mcg, place: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Two at once write one result, which is one's or the other's.
+/// Two at once write one result, which is one's or the other's: who finds that another came there meanwhile spares it and names
+/// what it wrote itself, which is whole.
 fn last(world: &mut World, random: &mut Pcg64Mcg, place: &Path) -> Result<()> {
     let (line, out) = pick(&LAST, random).copied().unwrap_or(LAST[0]);
     let start = |world: &World| {
@@ -285,30 +286,43 @@ fn last(world: &mut World, random: &mut Pcg64Mcg, place: &Path) -> Result<()> {
     let both = [start(world)?, start(world)?];
     let processes = both.each_ref().map(case::Going::id);
     let what = format!("two of fsage {line} at once");
+    let mut spared = Vec::new();
     for going in both {
         let ran = going.wait(case::PATIENCE)?;
         let wrong = ran.wrong(None, false);
-        let failed = (!matches!(ran.code, Some(0 | 3)))
-            .then(|| format!("ended with {:?}: {}", ran.code, ran.stderr));
+        let beside = beside(&ran.stderr, out);
+        let good = matches!(ran.code, Some(0 | 3)) || ran.code == Some(1) && beside.is_some();
+        let failed = (!good).then(|| format!("ended with {:?}: {}", ran.code, ran.stderr));
+        spared.extend(beside);
         if let Some(wrong) = wrong.or(failed) {
             world.fail(&format!("{what}: {wrong}"), None);
         }
     }
-    whole(world, place, out, &what)?;
+    if spared.len() > 1 {
+        world.fail(&format!("{what}: none is in its place"), None);
+    }
+    for result in spared.iter().map(String::as_str).chain([out]) {
+        whole(world, place, result, &what)?;
+    }
+    let stays = |name: &str| ["target", out].contains(&name) || spared.iter().any(|s| s == name);
     for process in processes {
-        nothing_left(
-            world,
-            process,
-            place,
-            |name| ["target", out].contains(&name),
-            &what,
-        );
+        nothing_left(world, process, place, stays, &what);
     }
     world.count(&format!(
         "others: two of {}",
         line.split(' ').next().unwrap_or_default()
     ));
     Ok(())
+}
+
+/// The name of the result that stands beside its place `out`, if it is said to.
+fn beside(said: &str, out: &str) -> Option<String> {
+    let (_, path) = said
+        .split_once("come there meanwhile, which fsage does not replace; what fsage wrote is ")?;
+    let name = Path::new(path.lines().next()?.trim())
+        .file_name()?
+        .to_str()?;
+    name.starts_with(out).then(|| name.to_owned())
 }
 
 /// Two results in one file, or a pipe, are refused; one goes through a pipe whole.

@@ -2,7 +2,7 @@
 
 use fsage_core::{Errno, Fd, KindClass, Op, OpFlags, OpKind, Outcome, PathId, PathTable, Pid, Tid};
 use fsage_namespace::SharedId;
-use fsage_namespace::flags::O_CLOEXEC;
+use fsage_namespace::flags::{O_CLOEXEC, RESOLVE_IN_ROOT};
 use fsage_namespace::path::{below_directory, below_root, join, moved};
 
 use super::args::{Arg, FdName, fd_name, is_device};
@@ -487,7 +487,7 @@ fn skipped(call: &Call<'_>, taken: Taken) -> Taken {
 /// Whether the directory of an `openat2` is the root of its name.
 fn is_own_root(how: Option<Arg<'_>>) -> bool {
     let resolve = how.and_then(|how| how.field("resolve"));
-    resolve.is_some_and(|it| it.0.split(|&b| b == b'|').any(|w| w == b"RESOLVE_IN_ROOT"))
+    resolve.is_some_and(|it| u64::from(it.flags()) & RESOLVE_IN_ROOT != 0)
 }
 
 /// A path argument; an address instead of text marks the record.

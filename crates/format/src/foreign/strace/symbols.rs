@@ -134,6 +134,7 @@ const OTHER: &[(&str, u32)] = &[
     ("RENAME_NOREPLACE", 1),
     ("RENAME_EXCHANGE", 2),
     ("RENAME_WHITEOUT", 4),
+    ("RESOLVE_IN_ROOT", 0x10),
     ("CLOSE_RANGE_UNSHARE", 2),
     ("CLOSE_RANGE_CLOEXEC", 4),
     ("S_IFSOCK", 0o140_000),

@@ -7,6 +7,7 @@ use fsage_core::OpKind::{
     Read, Readdir, Readlink, Removexattr, Rename, Rmdir, Seek, Setxattr, Stat, Statfs, Symlink,
     SyncFileRange, Syncfs, Truncate, Unlink, Utimens, Write,
 };
+use fsage_namespace::flags::O_PATH;
 
 /// No such argument.
 const NO: i8 = -1;
@@ -40,7 +41,6 @@ pub(super) struct FdCall {
     pub vector: bool,
 }
 
-const O_PATH: u32 = fsage_namespace::flags::O_PATH;
 const NOFOLLOW: u32 = 0x100;
 const WILLNEED: u32 = 3;
 /// `O_CREAT | O_WRONLY | O_TRUNC`.
