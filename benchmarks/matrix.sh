@@ -40,12 +40,13 @@ for tool in mkfs.xfs mkfs.btrfs sysbench borg rg nginx cmake autoconf fio rsync 
     ccache qemu-img 7zz notmuch etcd etcdctl fossil \
     promtool aria2c updatedb rdiff-backup par2 logrotate slapadd ostree reprepro tchtest zstd lz4 rdfind \
     qemu-io duplicity genisoimage db5.3_load aide brz pigz lrzip zpaq bup rclone squid lighttpd cvs rsyslogd influxd \
-    rrdtool gtags unison rsnapshot vim.tiny sftp doxygen omindex xapian-compact apache2 git-annex go isql-fb journalctl; do
+    rrdtool gtags unison rsnapshot vim.tiny sftp doxygen omindex xapian-compact apache2 git-annex go isql-fb journalctl dar tdbbackup javac \
+    bogofilter mbsync hugo snapraid mandb darcs umoci skopeo aptly; do
     command -v "$tool" >/dev/null ||
         { echo "not run: needs $tool; benchmarks/workloads/install.sh installs what it needs" >&2; exit 1; }
 done
-/usr/bin/python3 -c 'import lmdb, plyvel' 2>/dev/null ||
-    { echo "not run: needs python3-lmdb and python3-plyvel; benchmarks/workloads/install.sh installs them" >&2; exit 1; }
+/usr/bin/python3 -c 'import lmdb, plyvel, tdb, h5py, zarr' 2>/dev/null ||
+    { echo "not run: needs python3-lmdb, -plyvel, -tdb, -h5py and -zarr; benchmarks/workloads/install.sh installs them" >&2; exit 1; }
 [ -e /dev/fuse ] || { echo "not run: needs /dev/fuse" >&2; exit 1; }
 
 export MATRIX_WORKLOADS=$PWD/benchmarks/workloads MATRIX_INPUTS=${MATRIX_INPUTS:-/var/tmp/fsage-inputs}

@@ -10,7 +10,9 @@ packages=(xfsprogs btrfs-progs fuse3 gcc make libc6-dev autoconf automake cmake 
     prometheus aria2 plocate rdiff-backup par2 logrotate slapd ostree reprepro tokyocabinet-bin zstd lz4 rdfind
     duplicity genisoimage db5.3-util aide brz pigz lrzip zpaq bup rclone squid lighttpd cvs rsyslog influxdb rrdtool
     global unison rsnapshot vim-tiny openssh-client openssh-sftp-server doxygen xapian-omega xapian-tools apache2-bin
-    media-types git-annex golang-go firebird3.0-server-core firebird3.0-utils systemd-journal-remote)
+    media-types git-annex golang-go firebird3.0-server-core firebird3.0-utils systemd-journal-remote
+    dar python3-tdb tdb-tools default-jdk-headless bogofilter-sqlite isync hugo snapraid man-db darcs umoci skopeo aptly
+    python3-h5py python3-zarr)
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")

@@ -61,6 +61,22 @@ impl File {
         };
         u32::from(page > 0 && dirty(page - 1)) + u32::from(dirty(page + 1))
     }
+
+    /// The frames of pages from `first` to before `end`; a range may be much longer than what is held of it.
+    fn held(&self, frames: &[Frame], (first, end): (u64, u64)) -> Vec<u32> {
+        if end.saturating_sub(first) <= SHORT_RANGE {
+            let frame = |page| match self.table.get(page) {
+                Entry::Frame(frame) => Some(frame),
+                _ => None,
+            };
+            return (first..end).filter_map(frame).collect();
+        }
+        let within = |&i: &u32| {
+            let frame = frames.get(i as usize);
+            frame.is_some_and(|f| (first..end).contains(&f.page))
+        };
+        self.table.frames().filter(within).collect()
+    }
 }
 
 /// What the cache did so far.
@@ -268,25 +284,16 @@ impl PageCache {
         let Some(known) = self.files.get_mut(file as usize) else {
             return (count, begin);
         };
-        // A range may be much longer than what is held of it.
-        let pages: Vec<u64> = if known.dirty == 0 {
+        let held = if known.dirty == 0 {
             Vec::new()
-        } else if end.saturating_sub(first) <= SHORT_RANGE {
-            (first..end).collect()
         } else {
-            let held = known
-                .table
-                .frames()
-                .filter_map(|f| self.frames.get(f as usize));
-            held.map(|f| f.page)
-                .filter(|p| (first..end).contains(p))
-                .collect()
+            known.held(&self.frames, (first, end))
         };
-        for page in pages {
-            if let Entry::Frame(index) = known.table.get(page)
-                && let Some(frame) = self.frames.get_mut(index as usize)
+        for index in held {
+            if let Some(frame) = self.frames.get_mut(index as usize)
                 && frame.dirty_epoch == known.epoch
             {
+                let page = frame.page;
                 frame.dirty_epoch = 0;
                 known.dirty -= 1;
                 known.runs =
@@ -388,20 +395,16 @@ impl PageCache {
         }
     }
 
-    /// Drops the clean pages of a file (`POSIX_FADV_DONTNEED`; dirty ones stay).
-    pub fn drop_clean(&mut self, file: u32) {
+    /// Drops the clean pages of a file from `first` to before `end` (`POSIX_FADV_DONTNEED`; dirty ones stay).
+    pub fn drop_clean(&mut self, file: u32, (first, end): (u64, u64)) {
         let Some(known) = self.files.get(file as usize) else {
             return;
         };
-        let clean: Vec<u32> = known
-            .table
-            .frames()
-            .filter(|&i| {
-                self.frames
-                    .get(i as usize)
-                    .is_some_and(|f| f.dirty_epoch != known.epoch)
-            })
-            .collect();
+        let mut clean = known.held(&self.frames, (first, end));
+        clean.retain(|&i| {
+            let frame = self.frames.get(i as usize);
+            frame.is_some_and(|f| f.dirty_epoch != known.epoch)
+        });
         for index in clean {
             self.release(index, false);
         }
@@ -412,7 +415,7 @@ impl PageCache {
     pub fn make_cold(&mut self, kept: impl Fn(u32) -> bool) {
         self.clean_all(|_| ());
         for file in (0..self.files.len() as u32).filter(|&file| !kept(file)) {
-            self.drop_clean(file);
+            self.drop_clean(file, (0, u64::MAX));
         }
         self.start = Start::Cold;
     }

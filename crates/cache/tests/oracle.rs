@@ -245,7 +245,7 @@ fn what_was_dropped_comes_back_as_something_new() {
     for file in [1, 1, 1, 2] {
         cache.read(file, 0, false);
     }
-    cache.drop_clean(2);
+    cache.drop_clean(2, (0, u64::MAX));
     for file in 2..8 {
         cache.read(file, 0, false);
     }

@@ -141,9 +141,10 @@ pub fn run_workload(
     let watch = Watch::start(&*time);
     if let Some(text) = request.spec.command() {
         progress(text);
-        result.command = Some(
-            command::run(text, command_dir(place.root())?, &*open).map_err(RunningError::Start)?,
-        );
+        let dir = command_dir(place.root())?;
+        let run = command::run(text, dir, &*open).map_err(RunningError::Start)?;
+        result.warnings.extend(command::left(&run));
+        result.command = Some(run);
     }
     let traced = trace.map(|path| begin_trace(path, target, place.root(), request));
     let traced = traced.transpose()?;

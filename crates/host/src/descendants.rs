@@ -316,6 +316,17 @@ impl Running {
         self.descendants.end_all();
     }
 
+    /// One of the processes that it started and that still run, in words, where they can be told from others'.
+    pub fn left(&self) -> Option<String> {
+        let lives = |&pid: &u32| processes::of(pid).is_some_and(|process| process.lives);
+        let left = match (&self.descendants.place, &self.descendants.mark) {
+            (Some(place), _) => place.processes(),
+            (None, Some(mark)) => mark.processes(),
+            (None, None) => return None,
+        };
+        left.into_iter().find(lives).map(processes::in_words)
+    }
+
     /// Lets go of what the command needed while it ran. What it has left running goes on, unless this
     /// process was asked to stop.
     pub fn done(self) {
@@ -360,6 +371,14 @@ impl ControlGroup {
     }
 }
 
+impl ControlGroup {
+    fn processes(&self) -> Vec<u32> {
+        let all = std::fs::read_to_string(self.dir.join("cgroup.procs"));
+        let all = all.unwrap_or_default();
+        all.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+}
+
 impl Drop for ControlGroup {
     /// What still runs in it goes to where this process is.
     fn drop(&mut self) {
@@ -367,10 +386,9 @@ impl Drop for ControlGroup {
             if std::fs::remove_dir(&self.dir).is_ok() {
                 return;
             }
-            let left = std::fs::read_to_string(self.dir.join("cgroup.procs"));
             let parent = self.dir.with_file_name("cgroup.procs");
-            for process in left.unwrap_or_default().lines() {
-                drop(std::fs::write(&parent, process));
+            for process in self.processes() {
+                drop(std::fs::write(&parent, process.to_string()));
             }
             std::thread::sleep(LOOK);
         }

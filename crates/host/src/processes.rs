@@ -23,10 +23,15 @@ pub(crate) fn all() -> Vec<Process> {
     entries
         .filter_map(|entry| {
             let pid = entry.file_name().to_str()?.parse().ok()?;
-            let stat = std::fs::read(entry.path().join("stat")).ok()?;
-            parse(pid, &String::from_utf8_lossy(&stat))
+            of(pid)
         })
         .collect()
+}
+
+/// One of them; `None` where it is gone.
+pub(crate) fn of(pid: u32) -> Option<Process> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    parse(pid, &String::from_utf8_lossy(&stat))
 }
 
 /// `PID (NAME) STATE PARENT …` of proc(5); the name may hold anything.

@@ -81,7 +81,7 @@ impl Platform for MemFs {
         state.pass();
         state.write_back_and_wait(ino);
         if let Some(disk) = &mut state.disk {
-            disk.pages.drop_clean(ino);
+            disk.pages.drop_clean(ino, (0, u64::MAX));
         }
         self.tell(&state);
         Ok(())

@@ -301,6 +301,8 @@ pub struct Stream {
     started: bool,
     /// Whether the program said that it reads anywhere.
     pub goes_anywhere: bool,
+    /// Whether it said that it goes on and on: twice as much comes at a time.
+    pub goes_on: bool,
     /// What processors' caches held of the file when it was opened.
     pub untouched: Untouched,
 }

@@ -81,6 +81,7 @@ fn run_with(
     let delay = exits.and_then(|exits| exits.finish(running.id()));
     let used = Usage::of(Whose::Children).since(&before.and(&began.used));
     let status = status?;
+    let left_running = running.left();
     running.done();
     Ok(CommandRun {
         command: text.to_string(),
@@ -102,7 +103,16 @@ fn run_with(
         major_faults: used.major_faults,
         voluntary_switches: used.voluntary_switches,
         involuntary_switches: used.involuntary_switches,
+        left_running,
     })
+}
+
+/// What a reader must know of what a command left running, if it did.
+pub fn left(run: &CommandRun) -> Option<String> {
+    let left = run.left_running.as_ref()?;
+    Some(format!(
+        "the command ended and left {left} running: what that does is not in the result, and its directory may be gone"
+    ))
 }
 
 /// The largest resident size by getrusage(2), which counts earlier children, and what this process had when it became the

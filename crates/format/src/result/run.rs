@@ -241,6 +241,9 @@ pub struct CommandRun {
     pub voluntary_switches: u64,
     /// Times that it was taken away.
     pub involuntary_switches: u64,
+    /// A process of its own that still ran when it had ended, in words; absent where none was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_running: Option<String>,
 }
 
 /// One workload that can be run, as `fsage workloads` tells it.

@@ -29,8 +29,12 @@ impl View {
         let Some(mut stream) = self.stream(open, serial).copied() else {
             return;
         };
-        // Who said so (fadvise) gets what it asks for.
-        let most = if stream.goes_anywhere { 0 } else { most };
+        // Who said so (fadvise) gets what it asks for, or twice as much as others.
+        let most = match (stream.goes_anywhere, stream.goes_on) {
+            (true, _) => 0,
+            (_, true) => 2 * most,
+            _ => most,
+        };
         let history = || self.pages.history(ino.0, first, most);
         let ahead = stream.read((first, last), missed, most, history);
         if let Some(kept) = self.stream(open, serial) {

@@ -419,22 +419,15 @@ impl View {
                     *state = state.stable();
                 }
             });
-            if let Some(drive) = self
-                .drive
-                .as_mut()
-                .filter(|_| op.kind.class() == KindClass::Sync)
-            {
-                drive.each(|drive| drive.leave(op.start_ns));
-            }
-            if op.kind.class() == KindClass::Sync {
-                self.leaves_inodes();
-            }
             self.take_listed(&step);
             for walk in resolved.walks.iter().flatten() {
                 self.look_up(&step, walk, charges);
             }
             self.object(&step, charges);
             self.call(&step, charges);
+            if op.kind.class() == KindClass::Sync {
+                self.arm_syncs(&step, charges);
+            }
         }
         for &ino in &resolved.freed {
             self.frees(ino, op.end_ns());

@@ -269,6 +269,22 @@ impl View {
         apart
     }
 
+    /// Where a call found something to make stable the arm goes there at once; what it only starts to write, or waits to be
+    /// handed over, stays in the drive's memory.
+    pub(super) fn arm_syncs(&mut self, step: &Passing<'_>, charges: &[Charge]) {
+        if charges.iter().all(|charge| charge.stem == Stem::FsyQ) {
+            return;
+        }
+        if step.op.kind == OpKind::SyncFileRange {
+            self.drive_writes(step);
+            return;
+        }
+        if let Some(drive) = &mut self.drive {
+            drive.each(|drive| drive.leave(step.op.start_ns));
+        }
+        self.leaves_inodes();
+    }
+
     /// What is handed to a drive now it goes to once nobody asks: it reads on no longer.
     pub(super) fn drive_writes(&mut self, step: &Passing<'_>) {
         if let Some(drive) = &mut self.drive {
