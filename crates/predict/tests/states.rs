@@ -1080,18 +1080,27 @@ fn inodes_come_together() {
     assert_eq!(families(&s)[made..], ["STAT"; 5]);
 }
 
-/// The families of the read of a neighbour of the last cold file, after an fsync that came so many milliseconds
-/// later.
-fn beside(pause_ms: u64, ahead_ns: f64) -> Vec<String> {
+/// The families of the read of a neighbour of the last cold file, after a call of that kind for another file that came so
+/// many milliseconds later; `dirty`, where that finds something to do.
+fn beside(pause_ms: u64, ahead_ns: f64, (by, dirty): (OpKind, bool)) -> Vec<String> {
     let mut s = Script::default();
     for i in 0..2 {
         s.open(&format!("/d/f{i}"), CREATE, 3 + i);
         s.data(OpKind::Write, 3 + i, 0, 4096);
     }
+    s.open("/log", CREATE, 5);
+    s.fd(OpKind::Fsync, 5);
     let op = s.data(OpKind::Read, 3, 0, 4096);
     op.record |= OpFlags::COLD_DATA;
+    if dirty {
+        s.data(OpKind::Write, 5, 0, 4096);
+    }
     s.pause(pause_ms * 1_000_000);
-    s.fd(OpKind::Fsync, 3);
+    let op = s.fd(by, 5);
+    if by == OpKind::SyncFileRange {
+        // Starts to write, and waits before and after that.
+        op.flags = 7;
+    }
     s.data(OpKind::Read, 4, 0, 4096);
     let mut system = everything();
     for (name, value) in [
@@ -1116,10 +1125,34 @@ fn beside(pause_ms: u64, ahead_ns: f64) -> Vec<String> {
 
 #[test]
 fn a_neighbour_costs_an_access_once_the_arm_has_left_unless_the_drive_has_read_on() {
-    assert_eq!(beside(0, 1.0), ["RFF"]);
-    assert!(beside(20, 1.0).contains(&"RFN".to_owned()));
+    let synced = (OpKind::Fsync, true);
+    let is_near = |stems: Vec<String>| stems.contains(&"RFN".to_owned());
+    assert!(!is_near(beside(0, 1.0, synced)));
+    assert!(is_near(beside(20, 1.0, synced)));
     // A device that never reads on is no such drive.
-    assert_eq!(beside(0, 1e7), ["RFN"]);
+    assert!(is_near(beside(0, 1e7, synced)));
+    // What finds nothing to do, or hands to the drive's memory what it writes, takes no arm away.
+    assert!(is_near(beside(0, 1.0, (OpKind::Fdatasync, false))));
+    assert!(is_near(beside(0, 1.0, (OpKind::SyncFileRange, true))));
+}
+
+#[test]
+fn a_size_that_is_set_again_is_a_change_for_fdatasync_where_the_file_system_takes_it_for_one() {
+    let synced = |file_system: &str, size: u64| {
+        let mut s = Script::default();
+        s.open("/f", CREATE, 3);
+        s.data(OpKind::Write, 3, 0, 14);
+        s.fd(OpKind::Fsync, 3);
+        s.data(OpKind::Write, 3, 0, 14);
+        s.fd(OpKind::Ftruncate, 3).length = Some(size);
+        s.fd(OpKind::Fdatasync, 3);
+        let mut system = everything();
+        system.machine.file_system = FileSystemName::of(file_system);
+        families_on(system, &s).pop().unwrap()
+    };
+    assert_eq!(synced("ext4", 14), "FDSO");
+    assert_eq!(synced("ext4", 13), "FDSA");
+    assert_eq!(synced("xfs", 14), "FDSA");
 }
 
 /// The family of the read of a file beside the one read before, between which a name was looked up that was cached or
@@ -1973,6 +2006,32 @@ fn what_is_advised_is_done() {
     // What is asked for ahead comes within that call where no arm has to move.
     assert_eq!(normal[0], "ADVISE");
     assert!(all[0].contains("RFO") && !all[1].contains("RFO"), "{all:?}");
+}
+
+#[test]
+fn no_more_is_dropped_than_is_named() {
+    // 3,000 bytes into the first page to 1,000 into the fourth: the second and the third are whole.
+    let read = |page: u64| {
+        let mut s = Script::default();
+        s.open("/f", CREATE, 3);
+        s.data(OpKind::Write, 3, 0, 1 << 20);
+        s.fd(OpKind::Fsync, 3);
+        s.data(OpKind::Advise, 3, 3000, 3 * 4096 - 2000).flags = 4;
+        s.data(OpKind::Read, 3, page * 4096, 4096);
+        families(&s).pop().unwrap().contains("RFO")
+    };
+    assert_eq!([0, 1, 2, 3, 200].map(read), [false, true, true, false, false]);
+    let last = |length: u64| {
+        let mut s = Script::default();
+        s.open("/f", CREATE, 3);
+        s.data(OpKind::Write, 3, 0, 5000);
+        s.fd(OpKind::Fsync, 3);
+        s.data(OpKind::Advise, 3, 4096, length).flags = 4;
+        s.data(OpKind::Read, 3, 4096, 904);
+        families(&s).pop().unwrap().contains("RFO")
+    };
+    // The page that holds the end is whole where the range reaches it.
+    assert_eq!([0, 904, 5000, 800].map(last), [true, true, true, false]);
 }
 
 #[test]

@@ -205,8 +205,11 @@ impl View {
         }
         self.cut_to(ino, new.div_ceil(PAGE_BYTES));
         self.cut_reserved(ino, new);
+        let commits = new != old || self.sizes.file_system.commits_a_size_set_again();
         let state = self.changing(ino);
-        (state.extended, state.disk_size) = (true, new);
+        if commits {
+            (state.extended, state.disk_size) = (true, new);
+        }
     }
 
     /// Data goes out of the middle of a file, which is cut there; space that is `reserved` for zeros is allocated anew.

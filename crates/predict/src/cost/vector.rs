@@ -138,6 +138,12 @@ impl FileSystemName {
         self == Self::of("mem")
     }
 
+    /// Whether setting the size that a file has is a change that fdatasync waits for (`xfs_setattr_size` logs the inode's
+    /// core, ext2 writes inodes whatever changed); on others it changes times alone.
+    pub fn commits_a_size_set_again(self) -> bool {
+        self == Self::of("xfs") || self == Self::of("ext2") || self == Self::default()
+    }
+
     /// Whether both are known to be the same.
     pub fn is(self, other: Self) -> bool {
         self == other && self != Self::default()
