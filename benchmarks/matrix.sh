@@ -42,7 +42,7 @@ for tool in mkfs.xfs mkfs.btrfs sysbench borg rg nginx cmake autoconf fio rsync 
     qemu-io duplicity genisoimage db5.3_load aide brz pigz lrzip zpaq bup rclone squid lighttpd cvs rsyslogd influxd \
     rrdtool gtags unison rsnapshot vim.tiny sftp doxygen omindex xapian-compact apache2 git-annex go isql-fb journalctl dar tdbbackup javac \
     bogofilter mbsync hugo snapraid mandb darcs umoci skopeo aptly gdbmtool beanstalkd \
-    ddrescue cargo quilt wget plzip; do
+    ddrescue cargo quilt plzip; do
     command -v "$tool" >/dev/null ||
         { echo "not run: needs $tool; benchmarks/workloads/install.sh installs what it needs" >&2; exit 1; }
 done

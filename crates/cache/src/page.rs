@@ -284,12 +284,10 @@ impl PageCache {
         let Some(known) = self.files.get_mut(file as usize) else {
             return (count, begin);
         };
-        let held = if known.dirty == 0 {
-            Vec::new()
-        } else {
-            known.held(&self.frames, (first, end))
-        };
-        for index in held {
+        if known.dirty == 0 {
+            return (count, begin);
+        }
+        for index in known.held(&self.frames, (first, end)) {
             if let Some(frame) = self.frames.get_mut(index as usize)
                 && frame.dirty_epoch == known.epoch
             {
@@ -395,7 +393,7 @@ impl PageCache {
         }
     }
 
-    /// Drops the clean pages of a file from `first` to before `end` (`POSIX_FADV_DONTNEED`; dirty ones stay).
+    /// Drops a file's clean pages from `first` to before `end` (`POSIX_FADV_DONTNEED`; dirty ones stay).
     pub fn drop_clean(&mut self, file: u32, (first, end): (u64, u64)) {
         let Some(known) = self.files.get(file as usize) else {
             return;

@@ -9,6 +9,8 @@ use crate::cost::SystemVector;
 
 /// A drive that holds writes waits for so long for more before it goes to them, and reads on meanwhile.
 const LINGERS_NS: u64 = 2_000_000;
+/// Pieces that wait to be written and are known one by one.
+const MOST_WRITTEN: usize = 256;
 /// Places that a drive remembers at once.
 const PLACES: usize = 16;
 /// A first read elsewhere takes so many times as long as one beside the last where an arm has to move.
@@ -147,8 +149,9 @@ pub(crate) struct Drive {
     at: Option<usize>,
     /// Since when nobody asked.
     since_ns: u64,
-    /// When it goes to what it was given to write, unless it is asked for something before.
+    /// When it goes to what it was given to write, unless it is asked for something before, and what of that is known.
     writes_at_ns: Option<u64>,
+    written: Vec<(Of, u64, u64)>,
     /// How much longer than in the trace its answers took since it was looked at: it read on meanwhile.
     answering_ns: u64,
     /// How long an answer is under way to who asks next.
@@ -174,6 +177,7 @@ impl Drive {
             at: None,
             since_ns: 0,
             writes_at_ns: None,
+            written: Vec::new(),
             uses: 0,
         }
     }
@@ -235,21 +239,12 @@ impl Drive {
         self.at = None;
     }
 
-    /// What it has written is held, wherever the arm is.
-    pub fn hold(&mut self, of: Of, (first, end): (u64, u64)) {
-        self.uses += 1;
-        let place = Place {
-            of,
-            first,
-            asked: end,
-            end,
-            used: self.uses,
-        };
-        let at = self.room();
-        if self.at == Some(at) {
-            self.at = None;
+    /// It is given that to write, and holds it until it goes there.
+    pub fn takes(&mut self, of: Of, (first, end): (u64, u64), now_ns: u64) {
+        self.writes(now_ns);
+        if self.written.len() < MOST_WRITTEN {
+            self.written.push((of, first, end));
         }
-        self.put(at, place);
     }
 
     /// Where another place is remembered: in that of the one that was used longest ago where there are all.
@@ -321,7 +316,9 @@ impl Drive {
     }
 
     fn look(&self, of: Of, (first, end): (u64, u64)) -> Found {
-        if self.places.iter().any(|p| p.holds(of, (first, end))) {
+        let waits = |&(what, from, to): &(Of, u64, u64)| what == of && from <= first && end <= to;
+        let held = self.places.iter().any(|p| p.holds(of, (first, end)));
+        if held || self.written.iter().any(waits) {
             return Found::Held;
         }
         let under = self.at.and_then(|at| self.places.get(at));
@@ -336,6 +333,7 @@ impl Drive {
     fn rest(&mut self, now_ns: u64) {
         if let Some(at_ns) = self.writes_at_ns.filter(|&at_ns| at_ns <= now_ns) {
             self.writes_at_ns = None;
+            self.written.clear();
             self.reads_on(at_ns);
             self.at = None;
         }
@@ -503,10 +501,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_held_and_leaves_the_arm_where_it_is() {
+    fn what_is_to_be_written_is_held_until_the_arm_goes_there() {
+        let mut late = drive();
+        late.takes(Of::Data, (90_000 * KIB, 90_004 * KIB), 0);
+        assert_eq!(data(&mut late, 90_000, 3 * MS), Found::Elsewhere);
         let mut drive = drive();
         data(&mut drive, 5000, 0);
-        drive.hold(Of::Data, (90_000 * KIB, 90_004 * KIB));
+        drive.takes(Of::Data, (90_000 * KIB, 90_004 * KIB), 0);
         assert_eq!(data(&mut drive, 90_000, 0), Found::Held);
         assert_eq!(data(&mut drive, 5100, 0), Found::Coming(96 * KIB));
         assert_eq!(data(&mut drive, 90_100, 0), Found::Elsewhere);

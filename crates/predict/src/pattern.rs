@@ -69,6 +69,8 @@ pub struct Placed<'a> {
     pub inode: &'a Inode,
     /// Its first byte on the device.
     pub first: Option<u64>,
+    /// Where it lies among those that the trace makes, where nobody knows more.
+    pub after: Option<u64>,
     /// Where pieces of it begin, in the file and on the device; without any all lies behind the first byte.
     pub pieces: &'a [(u64, u64)],
 }
@@ -80,6 +82,7 @@ impl<'a> Placed<'a> {
             ino,
             inode,
             first: inode.physical,
+            after: None,
             pieces: inode.pieces.as_deref().unwrap_or_default(),
         }
     }
@@ -125,7 +128,9 @@ impl<'a> Placed<'a> {
             Some(first) => (Of::Data, first),
             None => (
                 Of::Unplaced,
-                (self.inode.order << 24).saturating_add(offset),
+                self.after
+                    .unwrap_or(self.inode.order << 24)
+                    .saturating_add(offset),
             ),
         }
     }

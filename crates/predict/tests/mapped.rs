@@ -188,3 +188,22 @@ fn a_program_that_fills_a_hole_page_by_page_is_told_of_pieces() {
     let written = |system| charged(&s, last, system, "FSY").iter().sum::<f64>();
     assert_eq!(written(LONG), written(ALONE));
 }
+
+#[test]
+fn a_store_to_what_is_dirty_is_the_programs_own_where_no_time_is_told() {
+    let stored = |told: bool, dirty: bool| {
+        let mut s = written(4096);
+        if dirty {
+            s.data(OpKind::Write, 3, 5 * 4096, 4096);
+        }
+        touch(&mut s, 5, true);
+        if !told {
+            s.ops.last_mut().unwrap().latency_ns = None;
+        }
+        charged(&s, s.ops.len() - 1, ALONE, "MFW")[0]
+    };
+    assert_eq!(stored(false, true), 0.0);
+    assert_eq!(stored(true, true), 1.0);
+    // What becomes dirty has a time, and costs what it costs elsewhere.
+    assert_eq!(stored(false, false), 1.0);
+}

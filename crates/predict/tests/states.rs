@@ -2020,7 +2020,10 @@ fn no_more_is_dropped_than_is_named() {
         s.data(OpKind::Read, 3, page * 4096, 4096);
         families(&s).pop().unwrap().contains("RFO")
     };
-    assert_eq!([0, 1, 2, 3, 200].map(read), [false, true, true, false, false]);
+    assert_eq!(
+        [0, 1, 2, 3, 200].map(read),
+        [false, true, true, false, false]
+    );
     let last = |length: u64| {
         let mut s = Script::default();
         s.open("/f", CREATE, 3);

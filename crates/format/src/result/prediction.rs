@@ -216,7 +216,8 @@ pub struct KindPrediction {
     /// Sum of their predicted latencies, nanoseconds.
     #[serde(rename = "latency_total_ns", alias = "latency_ns")]
     pub latency_ns: f64,
-    /// The part of it that they wait because of other threads, nanoseconds.
+    /// The part of it that they wait because of other threads, nanoseconds; a little below 0 where what they ask for comes
+    /// sooner than it would alone.
     #[serde(default)]
     pub waiting_ns: f64,
     /// What they wait for a processor, nanoseconds; not in it.

@@ -11,8 +11,16 @@ use super::{Passing, View};
 use crate::cost::{Charge, Stem};
 use crate::namespace::tree::Ino;
 
-/// A file, and its place in the order of creation, by which it is known again.
-type Source = (Ino, u64);
+/// A file whose blocks others share.
+#[derive(Debug, Clone, Copy)]
+struct Source {
+    ino: Ino,
+    /// Its place in the order of creation, by which it is known again.
+    order: u64,
+    /// Where its blocks lie, which stay there when it is gone: on the device, or among those that the trace makes.
+    first: Option<u64>,
+    after: Option<u64>,
+}
 
 /// Whose blocks files share.
 #[derive(Debug, Clone, Default)]
@@ -36,6 +44,13 @@ impl Copies {
         if !self.by_copy.is_empty() {
             self.by_copy.remove(&ino.0);
         }
+    }
+
+    /// Where the blocks lie that a file shares with one that may be gone: on the device, or among those that the trace makes.
+    #[inline]
+    pub fn place(&self, ino: Ino) -> Option<(Option<u64>, Option<u64>)> {
+        let source = self.by_copy.get(&ino.0)?;
+        Some((source.first, source.after))
     }
 }
 
@@ -100,7 +115,7 @@ impl View {
             if let (Some(drive), Some(file)) = (&mut self.drive, file) {
                 let (of, first) = file.place(0);
                 let end = first.saturating_add(file.inode.size);
-                drive.each(|drive| drive.hold(of, (first, end)));
+                drive.each(|drive| drive.takes(of, (first, end), step.op.start_ns));
             }
         } else {
             charges.push(Charge::once(Stem::Cps, step.gap));
@@ -108,8 +123,15 @@ impl View {
         // Of which file the program finds the blocks, where the system lists names in another order.
         let ino = self.placed(step, ino);
         let order = step.ns.tree.inode(ino).map(|inode| inode.order);
+        let file = self.file(step, ino);
+        let (first, after) = file.map_or((None, None), |file| (file.first, file.after));
         if let Some(begun) = &mut self.copies.begun {
-            begun.source = order.map(|order| (ino, order));
+            begun.source = order.map(|order| Source {
+                ino,
+                order,
+                first,
+                after,
+            });
         }
     }
 
@@ -131,8 +153,8 @@ impl View {
         if self.copies.by_copy.is_empty() {
             return None;
         }
-        let &(source, order) = self.copies.by_copy.get(&ino.0)?;
-        let same = step.ns.tree.inode(source)?.order == order;
-        same.then_some(source)
+        let source = self.copies.by_copy.get(&ino.0)?;
+        let same = step.ns.tree.inode(source.ino)?.order == source.order;
+        same.then_some(source.ino)
     }
 }

@@ -137,7 +137,7 @@ impl View {
         let first = offset / PAGE_BYTES;
         let last = offset.saturating_add(length.clamp(1, 1 << 21) - 1) / PAGE_BYTES;
         let (mut brought, mut holes, dirty) = (0u64, 0u64, self.pages.dirty());
-        let mut absent = false;
+        let (mut absent, mut was_dirty) = (false, true);
         let touch = self.touch(step, ino, first, write);
         for page in first..=last {
             let held = self.holds_data(step, ino, page);
@@ -149,6 +149,7 @@ impl View {
             };
             absent |= before == PageState::Absent;
             let dirty = matches!(before, PageState::Dirty(_));
+            was_dirty &= dirty;
             holes += u64::from(!held && !dirty && (write || before == PageState::Absent));
             brought += u64::from(before == PageState::Absent && held);
         }
@@ -162,6 +163,9 @@ impl View {
             let brings = absent && brought == 0;
             let onward = if write { touch.step } else { 1 };
             self.fills(step, ino, (first, holes, onward), brings, charges)
+        } else if write && was_dirty && step.op.latency_ns.is_none() {
+            // No tracer sees the end of a store to what is dirty already: it is the program's own time.
+            last - first + 1
         } else if write {
             let pages = self.stores(step, ino, first, &touch, charges);
             self.make_room(step, charges);

@@ -12,6 +12,7 @@ mod data;
 mod dirty;
 mod first;
 mod found;
+mod grown;
 mod inodes;
 mod listing;
 pub(crate) mod lookup;
@@ -28,6 +29,7 @@ pub(crate) mod sync;
 use copies::Copies;
 use dirty::Dirty;
 pub use dirty::Throttle;
+use grown::Grown;
 use inodes::{Inodes, Place};
 use listing::Listings;
 pub use lookup::HitCount;
@@ -235,6 +237,7 @@ pub struct View {
     directories: FxHashMap<u32, u64>,
     /// Where files lie whose directories take turns among places, once one was asked for.
     laid_out: FxHashMap<u32, u64>,
+    grown: Grown,
     /// By thread: when it last asked a directory for a name that it did not remember.
     last_search: FxHashMap<Tid, u64>,
     gaps: GapTable,
@@ -335,6 +338,7 @@ impl View {
             inodes: Inodes::default(),
             directories: FxHashMap::default(),
             laid_out: FxHashMap::default(),
+            grown: Grown::default(),
             allocated: first::Allocated::default(),
             cold_start: start == Start::Cold,
             recent: Recent::default(),

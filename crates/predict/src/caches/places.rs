@@ -48,6 +48,11 @@ impl View {
             file.first = self.laid_out.get(&ino.0).copied();
             file.pieces = &[];
         }
+        if let Some((first, after)) = self.copies.place(ino) {
+            (file.first, file.after, file.pieces) = (first, after, &[]);
+        } else if file.first.is_none() {
+            file.after = self.grown.first((ino, file.inode.order));
+        }
         // Into which pieces a file is cut is the file system's own.
         if !self.sizes.file_system.is(step.ns.laid_out_by) {
             file.pieces = &[];
@@ -60,6 +65,16 @@ impl View {
         let (_, places) = self.sizes.directories_in_turn?;
         let dir = step.ns.tree.inode(ino)?.parent;
         Some(self.directory_rank(step, dir) % places)
+    }
+
+    /// A file that the trace makes is written up to byte `end`.
+    pub(super) fn grows(&mut self, step: &Passing<'_>, ino: Ino, end: u64) {
+        let inode = step.ns.tree.inode(ino);
+        let made = inode.filter(|inode| inode.born && inode.physical.is_none());
+        if let Some(inode) = made.filter(|_| self.drive.is_some()) {
+            let turn = self.turn_of(step, ino).unwrap_or(0);
+            self.grown.writes((ino, inode.order), turn, end);
+        }
     }
 
     /// Where the first block of a directory lies among those of all: beside that of the one created before it, or of the

@@ -379,7 +379,8 @@ impl View {
                 let size = step.ns.tree.inode(ino).map_or(0, |n| n.size);
                 let length = step.op.length.filter(|&l| l > 0).unwrap_or(u64::MAX);
                 let from = step.op.offset.unwrap_or(0);
-                self.pages.drop_clean(ino.0, whole_pages((from, length), size));
+                self.pages
+                    .drop_clean(ino.0, whole_pages((from, length), size));
                 // What is dirty stays, and its writing is started.
                 self.start_writing(step, ino, (from, length), charges);
             }
@@ -420,7 +421,11 @@ impl View {
 /// The pages of so many bytes that Linux drops of a file of `size`: those that lie in them whole, and the file's last one.
 fn whole_pages((from, length): (u64, u64), size: u64) -> (u64, u64) {
     let end = from.saturating_add(length);
-    let last = if end >= size { u64::MAX } else { end / fsage_cache::PAGE_BYTES };
+    let last = if end >= size {
+        u64::MAX
+    } else {
+        end / fsage_cache::PAGE_BYTES
+    };
     (from.div_ceil(fsage_cache::PAGE_BYTES), last)
 }
 
