@@ -79,6 +79,14 @@ pub(crate) fn arm_alone(vector: &SystemVector) -> bool {
     !vector.machine.in_memory && access >= MOVES * beside && rested >= HELD_SHARE * access
 }
 
+/// Whether the first read of the file that was made next costs next to nothing where an arm moves: then that is what an
+/// answer from a drive's memory takes. Some file systems put it elsewhere.
+pub(crate) fn beside_is_held(vector: &SystemVector) -> bool {
+    let value = |name: &str| vector.named(name).map(|e| e.value);
+    let costs = value("RFF").zip(value("RFN"));
+    costs.is_some_and(|(access, beside)| access >= MOVES * beside)
+}
+
 /// The device's time for a small request elsewhere: the first read of some file, or a random read.
 pub(crate) fn access_ns(vector: &SystemVector) -> f64 {
     let cost = |name| {

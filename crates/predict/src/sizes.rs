@@ -175,6 +175,7 @@ pub(crate) fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
         deviceless: vector.machine.deviceless,
         drive: Figures::of(vector),
         arm_alone: drive::arm_alone(vector),
+        beside_is_held: drive::beside_is_held(vector),
         far_kib: far_kib(vector),
         near_kib: size("RXB"),
         inline: vector

@@ -585,7 +585,7 @@ fn a_sync_is_charged_by_what_is_to_be_done() {
             "FSY",
             "FDSL",
             "FDSS",
-            "FSYQ",
+            "SEEK",
             "FDSO+FDSR",
             "FSYQ",
             "FSYRN"
@@ -1153,6 +1153,47 @@ fn a_size_that_is_set_again_is_a_change_for_fdatasync_where_the_file_system_take
     assert_eq!(synced("ext4", 14), "FDSO");
     assert_eq!(synced("ext4", 13), "FDSA");
     assert_eq!(synced("xfs", 14), "FDSA");
+    // Nothing was written since: fsync commits the times, and fdatasync where the file system does.
+    let alone = |file_system: &str, by: OpKind| {
+        let mut s = Script::default();
+        s.open("/f", CREATE, 3);
+        s.data(OpKind::Write, 3, 0, 14);
+        s.fd(OpKind::Fsync, 3);
+        s.fd(OpKind::Ftruncate, 3).length = Some(14);
+        s.fd(by, 3);
+        let mut system = everything();
+        system.machine.file_system = FileSystemName::of(file_system);
+        families_on(system, &s).pop().unwrap()
+    };
+    assert_eq!(alone("ext4", OpKind::Fsync), "FSYRN");
+    assert_eq!(alone("ext4", OpKind::Fdatasync), "FSYQ");
+    assert_eq!(alone("btrfs", OpKind::Fdatasync), "FSYRN");
+}
+
+#[test]
+fn what_goes_past_the_cache_leaves_nothing_of_its_range_there() {
+    let run = |direct: OpKind, then: u64| {
+        let mut s = Script::default();
+        s.open("/f", CREATE, 3);
+        s.data(OpKind::Write, 3, 0, 1 << 20);
+        s.fd(OpKind::Fsync, 3);
+        s.data(OpKind::Write, 3, 16384, 16384);
+        s.open("/f", 2, 4);
+        s.data(direct, 4, 16384, 16384).record |= OpFlags::DIRECT;
+        s.data(OpKind::Read, 3, then, 4096);
+        s.fd(OpKind::Fdatasync, 3);
+        families(&s).split_off(5)
+    };
+    let read = run(OpKind::Read, 16384);
+    // What was dirty is written first, and stays.
+    assert!(
+        read[0].contains("SFR") && !read[1].contains("RF"),
+        "{read:?}"
+    );
+    let written = run(OpKind::Write, 16384);
+    assert_eq!(written[0], "DWO+SFR");
+    assert!(written[1].contains("RFO"), "{written:?}");
+    assert!(!run(OpKind::Write, 0)[1].contains("RF"));
 }
 
 /// The family of the read of a file beside the one read before, between which a name was looked up that was cached or
@@ -1571,7 +1612,8 @@ fn a_request_to_a_registered_file_is_of_the_open_file_that_the_process_has() {
         let op = s.ops.last_mut().unwrap();
         (op.fd, op.file, op.record) = (None, Some(id), record);
     }
-    assert_eq!(families(&s)[2..], ["WF", "FDSO"]);
+    // What went to the cache is written first.
+    assert_eq!(families(&s)[2..], ["WF", "FDSO+SFR"]);
 }
 
 #[test]
@@ -2006,6 +2048,20 @@ fn what_is_advised_is_done() {
     // What is asked for ahead comes within that call where no arm has to move.
     assert_eq!(normal[0], "ADVISE");
     assert!(all[0].contains("RFO") && !all[1].contains("RFO"), "{all:?}");
+    // No more than a request's length at a time.
+    let asked = |bytes: u64, page: u64| {
+        let mut s = Script::default();
+        s.open("/f", CREATE, 3);
+        s.data(OpKind::Write, 3, 0, 4 << 20);
+        s.fd(OpKind::Fsync, 3);
+        s.data(OpKind::Advise, 3, 0, 0).flags = 4;
+        s.data(OpKind::Advise, 3, 0, bytes).flags = 3;
+        s.data(OpKind::Read, 3, page * 4096, 4096);
+        let mut system = everything();
+        system.machine.in_memory = true;
+        families_on(system, &s).pop().unwrap().contains("RC")
+    };
+    assert!(asked(4 << 20, 319) && !asked(4 << 20, 320) && !asked(64 << 10, 16));
 }
 
 #[test]

@@ -111,12 +111,7 @@ impl View {
             self.written(ino, pages);
             self.changing(ino).started = true;
             charges.push(Charge::once(Stem::CpsD, step.gap));
-            let file = self.file(step, ino);
-            if let (Some(drive), Some(file)) = (&mut self.drive, file) {
-                let (of, first) = file.place(0);
-                let end = first.saturating_add(file.inode.size);
-                drive.each(|drive| drive.takes(of, (first, end), step.op.start_ns));
-            }
+            self.drive_takes(step, ino, (0, step.ns.tree.size(ino)));
         } else {
             charges.push(Charge::once(Stem::Cps, step.gap));
         }

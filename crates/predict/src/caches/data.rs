@@ -6,6 +6,7 @@ use fsage_cache::{PAGE_BYTES, PageState};
 use fsage_core::{Op, OpFlags, OpKind, RWF_DSYNC, RWF_SYNC};
 
 use super::partial::PartialPages;
+use super::sync::started_and_awaited;
 use super::{PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::drive::Found;
@@ -137,6 +138,30 @@ fn instead(push: &mut impl FnMut((Stem, f64), Gap, f64), other: (Stem, f64), one
 }
 
 impl View {
+    /// Before a call goes past the page cache, what is dirty of its range there is written, and waited for; of what it
+    /// `writes` nothing is left there (`kiocb_write_and_wait`, `kiocb_invalidate_pages`).
+    fn past_cache(
+        &mut self,
+        step: &Passing<'_>,
+        ino: Ino,
+        (offset, length): (u64, u64),
+        writes: bool,
+        charges: &mut Vec<Charge>,
+    ) {
+        let end = offset.saturating_add(length).div_ceil(PAGE_BYTES);
+        let range = (offset / PAGE_BYTES, end);
+        let (dirty, _) = self.pages.clean_range(ino.0, range.0, range.1);
+        if dirty > 0 {
+            self.written(ino, dirty);
+            self.changing(ino).started = true;
+            charges.push(started_and_awaited(dirty as f64 * PAGE_KIB, step.gap));
+            self.drive_takes(step, ino, (offset, length));
+        }
+        if writes {
+            self.pages.drop_clean(ino.0, range);
+        }
+    }
+
     pub(super) fn read(
         &mut self,
         step: &Passing<'_>,
@@ -154,6 +179,7 @@ impl View {
         }
         let kib = length as f64 / 1024.0;
         if step.op.record.contains(OpFlags::DIRECT) {
+            self.past_cache(step, ino, (offset, length), false, charges);
             self.disk_read(step, ino, offset, length, kib, false, charges);
             let last = offset.saturating_add(length.min(MOST_BYTES) - 1) / PAGE_BYTES;
             (offset / PAGE_BYTES..=last).for_each(|page| self.misses(page));
@@ -322,6 +348,7 @@ impl View {
                 true => Stem::Fds,
                 false => Stem::Dwo,
             };
+            self.past_cache(step, ino, (offset, length), true, charges);
             self.drive_writes(step);
             if stem == Stem::Dwo {
                 self.drive_holds(step, ino, apart);

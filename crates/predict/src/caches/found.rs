@@ -26,6 +26,8 @@ struct DiskRead {
     /// It lies a little before the end of the last.
     back: bool,
     away: bool,
+    /// Nothing came with it that was not asked for.
+    alone: bool,
     /// Whether the arm comes from what was committed.
     commits: bool,
 }
@@ -115,6 +117,7 @@ impl View {
             between,
             back,
             away,
+            alone: std::mem::take(&mut self.alone),
             commits: self.arm_commits,
         };
         let begin = charges.len();
@@ -153,11 +156,15 @@ impl View {
     ) {
         let DiskRead { kib, relation, .. } = *read;
         let (ino, offset, length) = read.at;
-        // Who goes anywhere has each request alone, where none reads on by itself.
-        if !self.sizes.seeks && self.goes_anywhere(step) {
+        // Who goes anywhere has each request alone, where none reads on by itself; where one does it has each answer.
+        let alone = read.alone || self.goes_anywhere(step);
+        if !self.sizes.seeks && alone {
             return charges.push(Charge::sized(Stem::RRd, step.gap, kib));
         }
-        let stem = self.sizes.reached(read.stem(found));
+        let stem = match self.sizes.reached(read.stem(found)) {
+            Stem::Rd if alone && self.sizes.beside_is_held => Stem::RfN,
+            stem => stem,
+        };
         if let Some(Found::Coming(bytes)) = found
             && !matches!(relation, Relation::Sequential | Relation::Same)
         {

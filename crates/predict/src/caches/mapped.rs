@@ -238,6 +238,7 @@ impl View {
         let op = step.op;
         let alone = op.pages_missed > Some(0) && op.pages_ahead == Some(0);
         let half = if alone { 0 } else { self.sizes.read_ahead / 2 };
+        self.alone = alone;
         let size = pages_of(step, ino);
         let mut from = first;
         for page in first.saturating_sub(half)..first.saturating_add(half).min(size) {

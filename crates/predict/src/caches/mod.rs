@@ -80,6 +80,8 @@ pub struct Sizes {
     pub drive: Option<Figures>,
     /// Whether an arm has to move on a drive that reads nothing ahead by itself.
     pub arm_alone: bool,
+    /// Whether the first read of the file that was made next is what an answer from a drive's memory takes.
+    pub beside_is_held: bool,
     /// What puts files on the device.
     pub file_system: FileSystemName,
     /// The farthest distance of the series RX that was measured, which stands for all beyond.
@@ -252,6 +254,8 @@ pub struct View {
     /// Places that direct writes left in the drive's own cache at a time: the next flush gets to each.
     held_places: (f64, u64),
     last_direct: Ino,
+    /// Whether what is asked for now comes alone, as the trace saw.
+    alone: bool,
     /// Commits so far, each of all that had changed.
     commits: u32,
     /// Calls of a kind one after another.
@@ -313,6 +317,7 @@ impl View {
             flying: (0.0, 0),
             held_places: (0.0, 0),
             last_direct: Ino::NONE,
+            alone: false,
             commits: 0,
             rows: Rows::default(),
             new_directories: 0,

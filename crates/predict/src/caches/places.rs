@@ -67,6 +67,16 @@ impl View {
         Some(self.directory_rank(step, dir) % places)
     }
 
+    /// A drive is given so many bytes of a file, and holds them until it goes there to write them.
+    pub(super) fn drive_takes(&mut self, step: &Passing<'_>, ino: Ino, (from, bytes): (u64, u64)) {
+        let file = self.file(step, ino);
+        if let (Some(drive), Some(file)) = (&mut self.drive, file) {
+            let (of, first) = file.place(from);
+            let end = first.saturating_add(bytes);
+            drive.each(|drive| drive.takes(of, (first, end), step.op.start_ns));
+        }
+    }
+
     /// A file that the trace makes is written up to byte `end`.
     pub(super) fn grows(&mut self, step: &Passing<'_>, ino: Ino, end: u64) {
         let inode = step.ns.tree.inode(ino);

@@ -205,10 +205,14 @@ impl View {
         }
         self.cut_to(ino, new.div_ceil(PAGE_BYTES));
         self.cut_reserved(ino, new);
-        let commits = new != old || self.sizes.file_system.commits_a_size_set_again();
+        let file_system = self.sizes.file_system;
         let state = self.changing(ino);
-        if commits {
+        if new != old || file_system.commits_a_size_set_again() {
             (state.extended, state.disk_size) = (true, new);
+        } else {
+            // Its times are new, and where all is in one tree fdatasync commits them too.
+            state.changed = true;
+            state.renamed |= file_system.commits_every_change();
         }
     }
 

@@ -70,6 +70,8 @@ const POSIX_FADV_RANDOM: u32 = 1;
 const POSIX_FADV_SEQUENTIAL: u32 = 2;
 const POSIX_FADV_WILLNEED: u32 = 3;
 const POSIX_FADV_DONTNEED: u32 = 4;
+/// A request of a device is at most so long (`max_sectors_kb` of most), and WILLNEED asks for one (`force_page_cache_ra`).
+const MOST_ASKED_BYTES: u64 = 1280 << 10;
 /// Names that the directories of RMDIRB had held.
 const RMDIRB_HELD: f64 = 1000.0;
 /// What is remembered of names is reclaimed in time; nobody has measured more.
@@ -384,20 +386,20 @@ impl View {
                 // What is dirty stays, and its writing is started.
                 self.start_writing(step, ino, (from, length), charges);
             }
+            // Where an arm has to move, whoever reads it waits for it, as if nobody had asked.
+            POSIX_FADV_WILLNEED if self.sizes.seeks => {}
             POSIX_FADV_WILLNEED => {
                 let page = fsage_cache::PAGE_BYTES;
                 let size = step.ns.tree.inode(ino).map_or(0, |n| n.size);
                 let from = step.op.offset.unwrap_or(0);
                 let length = step.op.length.filter(|&l| l > 0).unwrap_or(u64::MAX);
-                let to = from
-                    .saturating_add(length)
-                    .min(size)
-                    .min(from.saturating_add(1 << 31));
+                // The kernel brings no more at a time, and leaves the rest alone.
+                let most = MOST_ASKED_BYTES.max(self.sizes.read_ahead.saturating_mul(page));
+                let to = from.saturating_add(length.min(most)).min(size);
                 let mut brought = 0;
                 for p in from / page..to.div_ceil(page) {
-                    let comes = self.holds_data(step, ino, p) && self.pages.prefetch(ino.0, p);
-                    // Where no arm has to move, what is asked for is there before the call is over.
-                    if comes && !self.sizes.seeks {
+                    // What is asked for is there before the call is over.
+                    if self.holds_data(step, ino, p) && self.pages.prefetch(ino.0, p) {
                         self.pages.read(ino.0, p, false);
                         brought += page;
                     }

@@ -74,8 +74,12 @@ impl FileState {
 
 impl View {
     pub(super) fn synchronise(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
-        let quiet = step.op.kind == OpKind::Msync && step.op.flags & MS_SYNC == 0;
-        let Some(ino) = step.resolved.node.filter(|_| !quiet) else {
+        if step.op.kind == OpKind::Msync && step.op.flags & MS_SYNC == 0 {
+            // Linux only looks whether such a mapping is there.
+            charges.push(Charge::once(Stem::Seek, step.gap));
+            return;
+        }
+        let Some(ino) = step.resolved.node else {
             charges.push(Charge::once(Stem::FsyQ, step.gap));
             return;
         };
@@ -272,7 +276,10 @@ impl View {
     /// Where a call found something to make stable the arm goes there at once; what it only starts to write, or waits to be
     /// handed over, stays in the drive's memory.
     pub(super) fn arm_syncs(&mut self, step: &Passing<'_>, charges: &[Charge]) {
-        if charges.iter().all(|charge| charge.stem == Stem::FsyQ) {
+        if charges
+            .iter()
+            .all(|c| matches!(c.stem, Stem::FsyQ | Stem::Seek))
+        {
             return;
         }
         if step.op.kind == OpKind::SyncFileRange {
@@ -456,9 +463,7 @@ impl View {
             if what.waits_after()
                 && let Some(start) = charges.iter_mut().find(|c| c.stem == Stem::SfrW)
             {
-                // SFR writes 1 MiB, and starts it; a little takes most of that.
-                let times = (start.size / MIB_KIB).max(LEAST_AWAITED);
-                *start = Charge::many(Stem::Sfr, step.gap, times);
+                *start = started_and_awaited(start.size, step.gap);
                 self.flying.0 = 0.0;
             }
         }
@@ -505,6 +510,11 @@ impl View {
         charges.extend(streamed(self.in_flight(step)));
         self.flying.0 = 0.0;
     }
+}
+
+/// Starting to write so many KiB, and waiting for them: SFR is of 1 MiB, and a little takes most of that.
+pub(super) fn started_and_awaited(kib: f64, gap: Gap) -> Charge {
+    Charge::many(Stem::Sfr, gap, (kib / MIB_KIB).max(LEAST_AWAITED))
 }
 
 /// The share of a long write that so many KiB are.

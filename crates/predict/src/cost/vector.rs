@@ -144,6 +144,11 @@ impl FileSystemName {
         self == Self::of("xfs") || self == Self::of("ext2") || self == Self::default()
     }
 
+    /// Whether fdatasync commits what fsync does, as everything is in one tree.
+    pub fn commits_every_change(self) -> bool {
+        self == Self::of("btrfs")
+    }
+
     /// Whether both are known to be the same.
     pub fn is(self, other: Self) -> bool {
         self == other && self != Self::default()
