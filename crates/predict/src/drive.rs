@@ -38,7 +38,7 @@ impl Figures {
         let access = value("RFF")?;
         let held = AHEAD_KIB.map(|kib| Some(value(&format!("RXA{kib}"))? < HELD_SHARE * access));
         // Files that lie beside each other in creation order need not do so on the device.
-        let moves = held[0] == Some(true) || access >= MOVES * value("RFN")?;
+        let moves = held[0] == Some(true) || beside_is_held(vector);
         if vector.machine.in_memory || !moves {
             return None;
         }
@@ -72,17 +72,16 @@ impl Figures {
 /// whatever else is asked for takes the arm away from what lies beside the last request.
 pub(crate) fn arm_alone(vector: &SystemVector) -> bool {
     let value = |name: &str| vector.named(name).map(|e| e.value);
-    let (Some(access), Some(beside), Some(rested)) = (value("RFF"), value("RFN"), value("RXA256"))
-    else {
+    let (Some(access), Some(rested)) = (value("RFF"), value("RXA256")) else {
         return false;
     };
-    !vector.machine.in_memory && access >= MOVES * beside && rested >= HELD_SHARE * access
+    !vector.machine.in_memory && beside_is_held(vector) && rested >= HELD_SHARE * access
 }
 
 /// Whether the first read of the file that was made next costs next to nothing where an arm moves: then that is what an
 /// answer from a drive's memory takes. Some file systems put it elsewhere.
 pub(crate) fn beside_is_held(vector: &SystemVector) -> bool {
-    let value = |name: &str| vector.named(name).map(|e| e.value);
+    let value = |name: &str| vector.named(name).map(|e| e.value).filter(|&v| v > 0.0);
     let costs = value("RFF").zip(value("RFN"));
     costs.is_some_and(|(access, beside)| access >= MOVES * beside)
 }
@@ -209,8 +208,7 @@ impl Drive {
 
     /// Whether it holds the bytes from `first` to `end`.
     pub fn holds(&mut self, of: Of, (first, end): (u64, u64), now_ns: u64) -> bool {
-        self.rest(now_ns);
-        self.places.iter().any(|p| p.holds(of, (first, end)))
+        self.finds(of, (first, end), now_ns) == Found::Held
     }
 
     /// How far a place lies from where the arm is, in bytes; `None` where it is over something else.

@@ -292,6 +292,18 @@ pub enum Untouched {
     Far,
 }
 
+/// How a program says that it reads an open file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Advice {
+    /// Nothing.
+    #[default]
+    Usual,
+    /// Nothing is brought ahead.
+    Anywhere,
+    /// Twice as much is brought at a time.
+    InOrder,
+}
+
 /// Read-ahead of one open file, as the kernel's on-demand read-ahead does it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stream {
@@ -304,10 +316,8 @@ pub struct Stream {
     /// Pages of the window.
     window: u64,
     started: bool,
-    /// Whether the program said that it reads anywhere.
-    pub goes_anywhere: bool,
-    /// Whether it said that it goes on and on: twice as much comes at a time.
-    pub goes_on: bool,
+    /// What the program said of how it reads (fadvise).
+    pub advice: Advice,
     /// What processors' caches held of the file when it was opened.
     pub untouched: Untouched,
 }

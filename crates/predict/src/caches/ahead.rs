@@ -4,7 +4,7 @@ use super::mapped::pages_of;
 use super::{Passing, View};
 use crate::namespace::process::OpenId;
 use crate::namespace::tree::Ino;
-use crate::pattern::Stream;
+use crate::pattern::{Advice, Stream};
 
 impl View {
     /// Who reads by the open file of a call.
@@ -29,11 +29,10 @@ impl View {
         let Some(mut stream) = self.stream(open, serial).copied() else {
             return;
         };
-        // Who said so (fadvise) gets what it asks for, or twice as much as others.
-        let most = match (stream.goes_anywhere, stream.goes_on) {
-            (true, _) => 0,
-            (_, true) => 2 * most,
-            _ => most,
+        let most = match stream.advice {
+            Advice::Anywhere => 0,
+            Advice::InOrder => 2 * most,
+            Advice::Usual => most,
         };
         let history = || self.pages.history(ino.0, first, most);
         let ahead = stream.read((first, last), missed, most, history);

@@ -117,16 +117,14 @@ impl View {
         }
         // Of which file the program finds the blocks, where the system lists names in another order.
         let ino = self.placed(step, ino);
-        let order = step.ns.tree.inode(ino).map(|inode| inode.order);
-        let file = self.file(step, ino);
-        let (first, after) = file.map_or((None, None), |file| (file.first, file.after));
+        let source = self.file(step, ino).map(|file| Source {
+            ino,
+            order: file.inode.order,
+            first: file.first,
+            after: file.after,
+        });
         if let Some(begun) = &mut self.copies.begun {
-            begun.source = order.map(|order| Source {
-                ino,
-                order,
-                first,
-                after,
-            });
+            begun.source = source;
         }
     }
 

@@ -335,7 +335,9 @@ impl View {
             .copied();
         let before = (self.state(ino).end_at == offset, self.pages.dirty());
         let apart = self.note_write(ino, offset, length, old_size);
-        self.grows(step, ino, offset.saturating_add(length));
+        if offset.saturating_add(length) > old_size {
+            self.grows(step, ino, offset.saturating_add(length));
+        }
         let kib = length as f64 / 1024.0;
         if length == 0 {
             charges.push(Charge::sized(Stem::Wd, step.gap, 0.0));

@@ -1,10 +1,11 @@
 //! Reads that reach the device, charged by where they are found.
 
+use super::mapped::comes_alone;
 use super::{Passing, Sizes, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::drive::Found;
 use crate::namespace::tree::Ino;
-use crate::pattern::Relation;
+use crate::pattern::{Advice, Relation};
 
 /// The largest file whose data btrfs keeps with its inode (`max_inline`).
 const INLINE_BYTES: u64 = 2048;
@@ -117,7 +118,7 @@ impl View {
             between,
             back,
             away,
-            alone: std::mem::take(&mut self.alone),
+            alone: comes_alone(step.op),
             commits: self.arm_commits,
         };
         let begin = charges.len();
@@ -143,7 +144,7 @@ impl View {
     /// Whether the program said so of what it reads (fadvise).
     fn goes_anywhere(&mut self, step: &Passing<'_>) -> bool {
         let stream = self.stream_of(step);
-        stream.is_some_and(|stream| stream.goes_anywhere)
+        stream.is_some_and(|stream| stream.advice == Advice::Anywhere)
     }
 
     /// Charges a read that reaches the device by where it is found.
@@ -156,15 +157,17 @@ impl View {
     ) {
         let DiskRead { kib, relation, .. } = *read;
         let (ino, offset, length) = read.at;
+        let anywhere = self.goes_anywhere(step);
+        let mut stem = self.sizes.reached(read.stem(found));
+        // In sequence too each of its requests is there by itself.
+        let one_by_one = stem == Stem::Rd && (read.alone || anywhere);
         // Who goes anywhere has each request alone, where none reads on by itself; where one does it has each answer.
-        let alone = read.alone || self.goes_anywhere(step);
-        if !self.sizes.seeks && alone {
+        if !self.sizes.seeks && (anywhere || one_by_one) {
             return charges.push(Charge::sized(Stem::RRd, step.gap, kib));
         }
-        let stem = match self.sizes.reached(read.stem(found)) {
-            Stem::Rd if alone && self.sizes.beside_is_held => Stem::RfN,
-            stem => stem,
-        };
+        if one_by_one && self.sizes.beside_is_held {
+            stem = Stem::RfN;
+        }
         if let Some(Found::Coming(bytes)) = found
             && !matches!(relation, Relation::Sequential | Relation::Same)
         {

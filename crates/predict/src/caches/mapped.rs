@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use fsage_cache::{PAGE_BYTES, PageState};
-use fsage_core::Pid;
+use fsage_core::{Op, OpKind, Pid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{PAGE_KIB, Passing, View};
@@ -97,6 +97,11 @@ struct Touch {
     step: u64,
     /// Pieces with a fault until now.
     pieces: u64,
+}
+
+/// Whether the trace saw nothing come with what a fault asked for.
+pub(super) fn comes_alone(op: &Op) -> bool {
+    op.kind == OpKind::Fault && op.pages_missed > Some(0) && op.pages_ahead == Some(0)
 }
 
 impl View {
@@ -235,10 +240,8 @@ impl View {
         charges: &mut Vec<Charge>,
     ) {
         // Who said that it goes anywhere (madvise) gets what it asks for: the trace saw nothing else come.
-        let op = step.op;
-        let alone = op.pages_missed > Some(0) && op.pages_ahead == Some(0);
+        let alone = comes_alone(step.op);
         let half = if alone { 0 } else { self.sizes.read_ahead / 2 };
-        self.alone = alone;
         let size = pages_of(step, ino);
         let mut from = first;
         for page in first.saturating_sub(half)..first.saturating_add(half).min(size) {

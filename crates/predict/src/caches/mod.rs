@@ -254,8 +254,6 @@ pub struct View {
     /// Places that direct writes left in the drive's own cache at a time: the next flush gets to each.
     held_places: (f64, u64),
     last_direct: Ino,
-    /// Whether what is asked for now comes alone, as the trace saw.
-    alone: bool,
     /// Commits so far, each of all that had changed.
     commits: u32,
     /// Calls of a kind one after another.
@@ -317,7 +315,6 @@ impl View {
             flying: (0.0, 0),
             held_places: (0.0, 0),
             last_direct: Ino::NONE,
-            alone: false,
             commits: 0,
             rows: Rows::default(),
             new_directories: 0,
@@ -433,9 +430,10 @@ impl View {
                 self.look_up(&step, walk, charges);
             }
             self.object(&step, charges);
+            let before = charges.len();
             self.call(&step, charges);
             if op.kind.class() == KindClass::Sync {
-                self.arm_syncs(&step, charges);
+                self.arm_syncs(&step, charges.get(before..).unwrap_or_default());
             }
         }
         for &ino in &resolved.freed {

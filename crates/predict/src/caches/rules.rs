@@ -1,12 +1,13 @@
 //! The table of kinds: what each kind of operation needs beside its lookups.
 
+use fsage_cache::PAGE_BYTES;
 use fsage_core::{CLOSE_BY_DUP, Op, OpKind};
 
 use super::View;
 use super::removal::kib_of;
 use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::{Action, Namespace, Resolved};
-use crate::pattern::{Placed, Untouched};
+use crate::pattern::{Advice, Placed, Untouched};
 
 /// One operation on its way through a view.
 pub(crate) struct Passing<'a> {
@@ -376,11 +377,11 @@ impl View {
         let Some(ino) = step.resolved.node else {
             return;
         };
+        let size = step.ns.tree.size(ino);
+        let length = step.op.length.filter(|&l| l > 0).unwrap_or(u64::MAX);
+        let from = step.op.offset.unwrap_or(0);
         match step.op.flags {
             POSIX_FADV_DONTNEED => {
-                let size = step.ns.tree.inode(ino).map_or(0, |n| n.size);
-                let length = step.op.length.filter(|&l| l > 0).unwrap_or(u64::MAX);
-                let from = step.op.offset.unwrap_or(0);
                 self.pages
                     .drop_clean(ino.0, whole_pages((from, length), size));
                 // What is dirty stays, and its writing is started.
@@ -389,19 +390,15 @@ impl View {
             // Where an arm has to move, whoever reads it waits for it, as if nobody had asked.
             POSIX_FADV_WILLNEED if self.sizes.seeks => {}
             POSIX_FADV_WILLNEED => {
-                let page = fsage_cache::PAGE_BYTES;
-                let size = step.ns.tree.inode(ino).map_or(0, |n| n.size);
-                let from = step.op.offset.unwrap_or(0);
-                let length = step.op.length.filter(|&l| l > 0).unwrap_or(u64::MAX);
                 // The kernel brings no more at a time, and leaves the rest alone.
-                let most = MOST_ASKED_BYTES.max(self.sizes.read_ahead.saturating_mul(page));
+                let most = MOST_ASKED_BYTES.max(self.sizes.read_ahead.saturating_mul(PAGE_BYTES));
                 let to = from.saturating_add(length.min(most)).min(size);
                 let mut brought = 0;
-                for p in from / page..to.div_ceil(page) {
+                for p in from / PAGE_BYTES..to.div_ceil(PAGE_BYTES) {
                     // What is asked for is there before the call is over.
                     if self.holds_data(step, ino, p) && self.pages.prefetch(ino.0, p) {
                         self.pages.read(ino.0, p, false);
-                        brought += page;
+                        brought += PAGE_BYTES;
                     }
                 }
                 if brought > 0 {
@@ -411,8 +408,11 @@ impl View {
             }
             POSIX_FADV_NORMAL | POSIX_FADV_RANDOM | POSIX_FADV_SEQUENTIAL => {
                 if let Some(stream) = self.stream_of(step) {
-                    stream.goes_anywhere = step.op.flags == POSIX_FADV_RANDOM;
-                    stream.goes_on = step.op.flags == POSIX_FADV_SEQUENTIAL;
+                    stream.advice = match step.op.flags {
+                        POSIX_FADV_RANDOM => Advice::Anywhere,
+                        POSIX_FADV_SEQUENTIAL => Advice::InOrder,
+                        _ => Advice::Usual,
+                    };
                 }
             }
             _ => {}
@@ -426,9 +426,9 @@ fn whole_pages((from, length): (u64, u64), size: u64) -> (u64, u64) {
     let last = if end >= size {
         u64::MAX
     } else {
-        end / fsage_cache::PAGE_BYTES
+        end / PAGE_BYTES
     };
-    (from.div_ceil(fsage_cache::PAGE_BYTES), last)
+    (from.div_ceil(PAGE_BYTES), last)
 }
 
 #[cfg(test)]

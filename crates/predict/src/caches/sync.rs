@@ -273,8 +273,8 @@ impl View {
         apart
     }
 
-    /// Where a call found something to make stable the arm goes there at once; what it only starts to write, or waits to be
-    /// handed over, stays in the drive's memory.
+    /// Where a call found something to make stable, by what itself is charged, the arm goes there at once; what it only starts
+    /// to write, or waits to be handed over, stays in the drive's memory.
     pub(super) fn arm_syncs(&mut self, step: &Passing<'_>, charges: &[Charge]) {
         if charges
             .iter()
