@@ -202,6 +202,16 @@ fn cautions(page: &mut Page, experiment: &Experiment, names: &Names) {
             marked.len()
         ));
     }
+    let every = experiment.configurations.iter().flat_map(|c| &c.runs);
+    let left: Vec<&str> = every
+        .filter_map(|r| r.command.as_ref()?.left_running.as_deref())
+        .collect();
+    if let Some(first) = left.first() {
+        all.push(format!(
+            "{} of {runs} runs left {first} running",
+            left.len()
+        ));
+    }
     if !experiment.failed.is_empty() {
         all.push(format!(
             "{} failed",

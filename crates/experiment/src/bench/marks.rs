@@ -3,8 +3,6 @@
 use fsage_format::result::experiment::{BenchRun, Others};
 use fsage_host::pauses::stopped;
 
-use crate::running::command;
-
 /// A wall clock that went further away than this was set.
 const CLOCK_STEP_NS: u64 = 1_000_000;
 
@@ -44,7 +42,6 @@ pub fn marks(run: &BenchRun) -> Vec<String> {
             run.cache_evidence.as_deref().unwrap_or_default()
         ));
     }
-    marks.extend(run.command.as_ref().and_then(command::left));
     let unexpected: u64 = run.phases.iter().map(|p| p.result.unexpected).sum();
     if unexpected > 0 {
         marks.push(format!(
