@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::describe::{mean, variance};
-use crate::interval::Interval;
+use crate::interval::{Interval, SYMMETRIC, log_mean_variance};
 use crate::student;
 
 /// The outcome of Welch's test.
@@ -82,6 +82,35 @@ pub fn ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
         estimate,
         low,
         high,
+        confidence: 0.95,
+    })
+}
+
+/// [`ratio`] of quantities that cannot be negative (times, counts, rates): Fieller's interval where it is narrow;
+/// where it is wide or has no bounds, by a factor to each side, as wide on the scale of logarithms as Welch's test
+/// with the variances of [`crate::positive_mean_interval`]. With a zero among the samples Fieller's, from 0 on. `None`
+/// for fewer than two samples in a set, for a negative one, or where only Fieller's would do and has no bounds.
+pub fn positive_ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
+    if a.len() < 2 || b.len() < 2 || a.iter().chain(b).any(|&x| x < 0.0) {
+        return None;
+    }
+    let plain = ratio(a, b).map(|r| Interval {
+        low: r.low.max(0.0),
+        ..r
+    });
+    let narrow = plain.is_some_and(|r| r.high - r.estimate <= SYMMETRIC * r.estimate);
+    if narrow || a.contains(&0.0) || b.contains(&0.0) {
+        return plain;
+    }
+    let (va, vb) = (log_mean_variance(a), log_mean_variance(b));
+    let (na, nb) = (a.len() as f64, b.len() as f64);
+    let df = (va + vb).powi(2) / (va * va / (na - 1.0) + vb * vb / (nb - 1.0));
+    let factor = (student::quantile(0.975, df) * (va + vb).sqrt()).exp();
+    let estimate = mean(a) / mean(b);
+    Some(Interval {
+        estimate,
+        low: estimate / factor,
+        high: estimate * factor,
         confidence: 0.95,
     })
 }

@@ -47,7 +47,7 @@ pub fn mean_interval(samples: &[f64], confidence: f64) -> Option<Interval> {
 }
 
 /// Beyond this half-width over the mean, Student's interval of a positive quantity is too symmetric to be true.
-const SYMMETRIC: f64 = 0.25;
+pub(crate) const SYMMETRIC: f64 = 0.25;
 
 /// An interval whose ends are further apart than this factor says no more than the samples: the one rule
 /// for means, ratios and predictions alike.
@@ -94,18 +94,23 @@ pub fn positive_mean_interval_kind(
         };
         return Some((from_zero, IntervalKind::StudentFromZero));
     }
-    let logs: Vec<f64> = samples.iter().map(|x| x.ln()).collect();
-    let n = samples.len() as f64;
-    let variance = stddev(&logs).powi(2);
-    let t = student::quantile(0.5 + confidence / 2.0, n - 1.0);
-    let half = t * (variance / n + variance * variance / (2.0 * (n - 1.0))).sqrt();
-    let factor = half.exp();
+    let t = student::quantile(0.5 + confidence / 2.0, samples.len() as f64 - 1.0);
+    let factor = (t * log_mean_variance(samples).sqrt()).exp();
     let by_factor = Interval {
         low: plain.estimate / factor,
         high: plain.estimate * factor,
         ..plain
     };
     Some((by_factor, IntervalKind::LogNormal))
+}
+
+/// The variance of the logarithm of the mean of log-normal quantities, by Cox's method (Olsson 2005, 2.4). For two
+/// or more samples, all positive.
+pub(crate) fn log_mean_variance(samples: &[f64]) -> f64 {
+    let logs: Vec<f64> = samples.iter().map(|x| x.ln()).collect();
+    let n = samples.len() as f64;
+    let variance = stddev(&logs).powi(2);
+    variance / n + variance * variance / (2.0 * (n - 1.0))
 }
 
 /// Whether an interval of a positive quantity says more than that it is positive: its ends lie within a factor

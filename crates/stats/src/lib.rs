@@ -37,7 +37,7 @@ pub mod stop;
 pub mod student;
 
 pub use change::{Steady, changes, steady};
-pub use compare::{Effect, Welch, effect, ratio, welch};
+pub use compare::{Effect, Welch, effect, positive_ratio, ratio, welch};
 pub use describe::{Summary, mean, median, quantile, stddev, summary};
 pub use drift::{Drift, drift};
 pub use error::{RelativeErrors, relative_errors};

@@ -7,7 +7,7 @@
 )]
 
 use fsage_stats::{
-    correlate, drift, effect, line, mean_interval, median_interval, normal, quantile, rank_sum,
+    correlate, drift, effect, line, mean_interval, median_interval, normal, positive_ratio, quantile, rank_sum,
     ratio, shapiro_wilk, student, summary, welch,
 };
 use serde_json::Value;
@@ -188,6 +188,26 @@ fn ratios_and_effects() {
     }
     assert_eq!(ratio(&[1.0, 2.0], &[-5.0, 5.1]), None);
     assert_eq!(ratio(&[2.0, 2.0], &[4.0, 4.0]).unwrap().high, 0.5);
+}
+
+#[test]
+fn ratios_of_what_cannot_be_negative() {
+    // Narrow: Fieller's own.
+    let (a, b) = ([10.0, 10.5, 9.8], [5.0, 5.1, 4.9]);
+    assert_eq!(positive_ratio(&a, &b), ratio(&a, &b));
+    // Runs a factor of six apart: Fieller's goes below 0, and has no bounds the other way round; this one has positive
+    // ends, the same factor to each side, and of the inverse the inverse.
+    let (a, b) = ([0.5, 3.0, 2.0], [2.0, 2.5, 2.2]);
+    assert!(ratio(&a, &b).unwrap().low < 0.0);
+    let found = positive_ratio(&a, &b).unwrap();
+    assert!(0.0 < found.low && found.low < found.estimate);
+    assert!((found.estimate / found.low / (found.high / found.estimate) - 1.0).abs() < 1e-12);
+    assert_eq!(ratio(&b, &a), None);
+    let inverse = positive_ratio(&b, &a).unwrap();
+    assert!((found.low * inverse.high - 1.0).abs() < 1e-12);
+    assert_eq!(positive_ratio(&[0.0, 3.0, 2.0], &b).unwrap().low, 0.0);
+    assert_eq!(positive_ratio(&[-1.0, 3.0], &b), None);
+    assert_eq!(positive_ratio(&[1.0], &b), None);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use fsage_format::result::evaluation::{
 use fsage_model::figures::{ActFigures, Figures};
 use fsage_stats::histogram::{FineHistogram, ks_distance, rms_distance};
 use fsage_stats::normal::upper_tail;
-use fsage_stats::{mean, mean_interval, ratio, stddev, welch};
+use fsage_stats::{Interval, mean, positive_mean_interval, positive_ratio, stddev, welch};
 
 use super::plan::{EvaluatePlan, Side};
 use super::run::Runs;
@@ -173,12 +173,12 @@ impl Table<'_> {
         }
         let (before, after) = (mean(original), mean(model));
         let (error, error_interval) = if unit == "share" {
-            let apart = welch(model, original).map(|w| (w.low, w.high));
+            let apart = welch(model, original).map(|w| (w.low.max(-1.0), w.high.min(1.0)));
             (Some(after - before), apart)
         } else if before == 0.0 {
             ((after == 0.0).then_some(0.0), None)
         } else {
-            let times = ratio(model, original).map(|r| (r.low - 1.0, r.high - 1.0));
+            let times = positive_ratio(model, original).map(|r| (r.low - 1.0, r.high - 1.0));
             (Some(after / before - 1.0), times)
         };
         let within = limit.map(|limit| {
@@ -188,8 +188,8 @@ impl Table<'_> {
         self.figures.push(EvaluatedFigure {
             name: name.into(),
             unit: unit.into(),
-            original: side(original),
-            model: side(model),
+            original: side(original, unit),
+            model: side(model, unit),
             error,
             error_interval,
             limit,
@@ -198,8 +198,12 @@ impl Table<'_> {
     }
 }
 
-fn side(samples: &[f64]) -> SideFigure {
-    let interval = mean_interval(samples, 0.95);
+/// Nothing that is told of a run can be negative, and no share is above one.
+fn side(samples: &[f64], unit: &str) -> SideFigure {
+    let interval = positive_mean_interval(samples, 0.95).map(|i| Interval {
+        high: if unit == "share" { i.high.min(1.0) } else { i.high },
+        ..i
+    });
     SideFigure {
         mean: mean(samples),
         low: interval.map(|i| i.low),
