@@ -12,7 +12,9 @@ packages=(xfsprogs btrfs-progs fuse3 gcc make libc6-dev autoconf automake cmake 
     global unison rsnapshot vim-tiny openssh-client openssh-sftp-server doxygen xapian-omega xapian-tools apache2-bin
     media-types git-annex golang-go firebird3.0-server-core firebird3.0-utils systemd-journal-remote
     dar python3-tdb tdb-tools default-jdk-headless bogofilter-sqlite isync hugo snapraid man-db darcs umoci skopeo aptly
-    python3-h5py python3-zarr gdbmtool beanstalkd gddrescue rustc cargo quilt plzip)
+    python3-h5py python3-zarr gdbmtool beanstalkd gddrescue rustc cargo quilt plzip samba smbclient dovecot-core
+    exim4-daemon-light zookeeper python3-kazoo ruby ffmpeg texlive-latex-base latexmk samtools python3-whisper nbdkit libnbd-bin
+    clamav mtools)
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
