@@ -29,6 +29,7 @@ mod measured;
 mod model;
 mod model_evaluate;
 mod newcomer;
+mod nightly;
 mod predict;
 mod profile;
 mod random_traces;
