@@ -25,6 +25,7 @@ mod harmless;
 mod kept;
 mod kills;
 mod layout;
+mod limits;
 mod measured;
 mod model;
 mod model_evaluate;
