@@ -49,6 +49,11 @@ const PROCESSES: Limit = Limit {
 pub(crate) const OF_MEMORY: [Limit; 2] = [ADDRESS_SPACE, DATA];
 
 impl Limit {
+    /// The shell's option for it.
+    pub(crate) fn option(self) -> char {
+        self.option
+    }
+
     /// What it is, in the shell's unit; `None` if there is none.
     pub fn value(self) -> Option<u64> {
         Some(getrlimit(self.resource).current? / self.unit.0)

@@ -84,17 +84,27 @@ fn message(bytes: usize) -> Message {
         bytes: [0; 512],
         length: 0,
     };
-    let _ = write!(message, "fsage: failed to get {bytes} bytes of memory");
-    let mut limits = OF_MEMORY.into_iter().filter(|l| l.value().is_some());
-    let _ = match (limits.next(), limits.next()) {
-        (Some(one), None) => write!(message, ": {one}\n{RAISE}\n"),
-        (Some(one), Some(other)) => write!(message, ": {one}, {other}\n{RAISE}\n"),
-        (None, _) => write!(message, ", which has no limit here (ulimit -v)\n{FREE}\n"),
-    };
+    // What there is no room for is cut, and nothing else fails.
+    let _ = tell(&mut message, bytes);
     message
 }
 
-const RAISE: &str = "hint: raise it in the shell that starts fsage: ulimit -v unlimited";
+fn tell(to: &mut Message, bytes: usize) -> fmt::Result {
+    write!(to, "fsage: failed to get {bytes} bytes of memory")?;
+    let limits = || OF_MEMORY.into_iter().filter(|l| l.value().is_some());
+    if limits().next().is_none() {
+        return write!(to, ", which has no limit here (ulimit -v)\n{FREE}\n");
+    }
+    for (separator, limit) in [": ", ", "].into_iter().zip(limits()) {
+        write!(to, "{separator}{limit}")?;
+    }
+    write!(to, "\nhint: raise it in the shell that starts fsage:")?;
+    for (separator, limit) in [" ", "; "].into_iter().zip(limits()) {
+        write!(to, "{separator}ulimit -{} unlimited", limit.option())?;
+    }
+    to.write_str("\n")
+}
+
 const FREE: &str = "hint: the machine, or the control group that fsage runs in, has no more of it: end what uses much";
 
 /// Says what is missing and ends the process, without any memory.
