@@ -10,6 +10,8 @@ use fsage_experiment::tracing::TracingError;
 use fsage_format::whole::ReaderGone;
 use fsage_host::HostError;
 
+use crate::limits;
+
 /// How fsage ends; documented in `fsage --help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -79,31 +81,10 @@ pub fn report(error: &anyhow::Error) -> Exit {
     let message = parts.join(": ");
     crate::ui::lines(&bounded(&format!("fsage: failed to {message}")));
     let hint = error.chain().find_map(hint);
-    if let Some(hint) = hint.or_else(|| is_too_large(&message).then(too_large)) {
+    if let Some(hint) = hint.or_else(|| limits::hint(&message)) {
         crate::ui::line(&format!("hint: {hint}"));
     }
     Exit::Failed
-}
-
-/// Whether an error is told to be that of a file larger than one may be. Some have no cause that says so but their
-/// text.
-fn is_too_large(message: &str) -> bool {
-    message.contains("(os error 27)") || message.contains("EFBIG")
-}
-
-/// Why a file could not become as large as it would have.
-pub fn too_large() -> String {
-    match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
-        Some(bytes) => format!(
-            "the file size limit (ulimit -f) is {} here; the disk is not full",
-            fsage_report::units::bytes(bytes)
-        ),
-        None => {
-            "there is no file size limit (ulimit -f) here: the file system holds no such file; \
-                 the disk is not full"
-                .to_owned()
-        }
-    }
 }
 
 /// A message as long as anybody reads: what a file holds may be told in it.

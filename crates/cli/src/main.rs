@@ -5,6 +5,7 @@
 //! * [`made`]: which files a result may take the place of.
 //! * [`out`]: stdout. [`ui`]: progress and messages on stderr, [`mod@line`]: where a bar is drawn.
 //! * [`stack`]: room for what computes.
+//! * [`limits`]: which limit of the system may be behind an error.
 //! * [`exit`]: exit codes and how errors are told.
 
 #![allow(
@@ -16,6 +17,7 @@ mod args;
 mod exit;
 mod files;
 mod generated;
+mod limits;
 mod line;
 mod made;
 mod out;
@@ -29,6 +31,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use args::Cli;
 use exit::Exit;
+
+/// Where memory is not to be had, that is said.
+#[global_allocator]
+static MEMORY: fsage_host::memory::Allocator = fsage_host::memory::Allocator;
 
 fn main() -> std::process::ExitCode {
     let parsed = match stack::with_enough(parsed) {

@@ -147,6 +147,17 @@ pub fn not_removed(path: &Path, error: &HostError) {
     lock_of(&LEFT).push((path.to_owned(), error.to_string()));
 }
 
+/// Where temporary files go: the directory that `TMPDIR` names, or else `/tmp`.
+pub fn temporary_place() -> PathBuf {
+    named_place().unwrap_or_else(|| "/tmp".into())
+}
+
+/// What `TMPDIR` names; an empty one names nothing.
+fn named_place() -> Option<PathBuf> {
+    let named = std::env::var_os("TMPDIR").filter(|named| !named.is_empty());
+    named.map(PathBuf::from)
+}
+
 /// What could not be removed so far, and has not gone since with the file system that it lay on, or with who used it.
 pub fn left() -> Vec<String> {
     let is_there = |path: &Path| match path.symlink_metadata() {
@@ -166,7 +177,21 @@ impl GuardedDir {
     /// Makes a directory with a name that begins with `prefix` inside `parent`. Fails where nothing
     /// can be made there, or nothing that would remove it.
     pub fn create(parent: &Path, prefix: &str) -> Result<Self, HostError> {
-        let failed = |e: std::io::Error| HostError::at("make a directory in", parent, e);
+        Self::create_in(parent, "", prefix)
+    }
+
+    /// The same where temporary files go ([`temporary_place`]).
+    pub fn temporary(prefix: &str) -> Result<Self, HostError> {
+        match named_place() {
+            Some(place) => Self::create_in(&place, ", which TMPDIR names", prefix),
+            None => Self::create(&temporary_place(), prefix),
+        }
+    }
+
+    /// `named` says where the name of `parent` comes from.
+    fn create_in(parent: &Path, named: &str, prefix: &str) -> Result<Self, HostError> {
+        let what = format!("make a directory in {}{named}", parent.display());
+        let failed = |e: std::io::Error| HostError::io(what.clone(), e);
         let parent = parent.canonicalize().map_err(failed)?;
         let name = own_name(prefix)?;
         let path = parent.join(&name);

@@ -13,8 +13,10 @@
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::environment::available_bytes;
+use crate::signals;
 
 /// What is wanted, bytes: most of what a quick profile or a workload of some seconds has in caches and images.
 const WANTED_BYTES: u64 = 1 << 30;
@@ -36,24 +38,34 @@ pub struct Resident {
 
 impl Resident {
     /// Takes 1 GiB, or an eighth of what this process may have, and half as much again in whole blocks. `None` where there is
-    /// none to take.
+    /// none to take, or where a signal has asked for the end: on a busy machine it takes seconds.
     pub fn take() -> Option<Self> {
         let bytes = usize::try_from(WANTED_BYTES.min(available_bytes()? / SHARE)).ok()?;
-        Self::of(bytes / KEPT_OF_BYTES * KEPT_OF_BYTES)
+        Self::of(bytes / KEPT_OF_BYTES * KEPT_OF_BYTES, &signals::stop_flag())
     }
 
-    fn of(bytes: usize) -> Option<Self> {
+    fn of(bytes: usize, stop: &AtomicBool) -> Option<Self> {
+        let stopped = || stop.load(Ordering::Relaxed);
         let pieces = Mapping::of(bytes)?;
         // Parts of a huge page are not freed alone. Where there are none the call fails, and nothing is lost.
         pieces.advise(0, bytes, libc::MADV_NOHUGEPAGE);
-        for at in (0..bytes).step_by(rustix::param::page_size()) {
-            pieces.touch(at);
+        for part in (0..bytes).step_by(KEPT_OF_BYTES) {
+            if stopped() {
+                return None;
+            }
+            (part..part + KEPT_OF_BYTES)
+                .step_by(rustix::param::page_size())
+                .for_each(|at| pieces.touch(at));
         }
         // While the small pieces are taken these come of large ones.
         let blocks = Mapping::of(bytes / 2);
         if let Some(blocks) = &blocks {
             blocks.advise(0, blocks.bytes, libc::MADV_HUGEPAGE);
-            blocks.aligned().for_each(|at| blocks.touch(at));
+            let wanted = blocks.aligned().take_while(|_| !stopped());
+            wanted.for_each(|at| blocks.touch(at));
+            if stopped() {
+                return None;
+            }
             // What becomes cold in part is no huge page any more.
             blocks.aligned().for_each(|at| {
                 blocks.advise(at, rustix::param::page_size(), libc::MADV_COLD);
@@ -137,6 +149,13 @@ impl Drop for Mapping {
 mod tests {
     use super::*;
 
+    static GO_ON: AtomicBool = AtomicBool::new(false);
+
+    #[test]
+    fn nothing_is_taken_when_the_end_was_asked_for() {
+        assert!(Resident::of(16 * KEPT_OF_BYTES, &AtomicBool::new(true)).is_none());
+    }
+
     /// Pages of a mapping that are there, as mincore(2) tells.
     fn held(mapping: &Mapping) -> usize {
         let mut pages = vec![0u8; mapping.bytes / rustix::param::page_size()];
@@ -149,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_page_of_each_part_and_block_is_kept_and_the_rest_is_free() {
-        let resident = Resident::of(16 * KEPT_OF_BYTES).unwrap();
+        let resident = Resident::of(16 * KEPT_OF_BYTES, &GO_ON).unwrap();
         assert_eq!(held(&resident.pieces), 16);
         let blocks = resident.blocks.as_ref().unwrap();
         assert!((3..=4).contains(&blocks.aligned().count()));
@@ -165,6 +184,9 @@ mod tests {
             held(&resident.pieces) * KEPT_OF_BYTES,
             resident.pieces.bytes
         );
-        assert!(Resident::of(0).is_none(), "nothing is there to be taken");
+        assert!(
+            Resident::of(0, &GO_ON).is_none(),
+            "nothing is there to be taken"
+        );
     }
 }

@@ -171,7 +171,7 @@ impl Costs {
 impl Lab<'_> {
     /// Whether the procedure must not begin anything any more.
     pub(crate) fn spent(&self) -> bool {
-        self.clock.now_ns() >= self.limit_ns()
+        self.stopped() || self.clock.now_ns() >= self.limit_ns()
     }
 
     /// When it must have ended.
@@ -183,8 +183,11 @@ impl Lab<'_> {
         }
     }
 
-    /// Ends the procedure if what takes `ns` more cannot be done in its time.
+    /// Ends the procedure if what takes `ns` more cannot be done in its time, or if the user asked for the end.
     pub(crate) fn afford(&self, ns: u64) -> Res {
+        if self.stopped() {
+            return Err(Halt::Stopped);
+        }
         if self.clock.now_ns().saturating_add(ns) >= self.limit_ns() {
             return Err(Halt::Time);
         }
@@ -305,7 +308,12 @@ pub(crate) fn affordable(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use fsage_core::FileSystem;
+
     use super::*;
+    use crate::population::{Order, Population};
     use crate::registry::procedures;
 
     #[test]
@@ -345,7 +353,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let options = fsage_host::HostOptions::default();
         let fs = fsage_host::HostFs::open(dir.path(), options).unwrap();
-        let stop = std::sync::atomic::AtomicBool::new(false);
+        let stop = AtomicBool::new(false);
         let mut lab = Lab::new(&fs, (None, None), "work".to_owned(), 1, true, &stop);
         let all = procedures();
         let meets = |lab: &Lab<'_>| -> Vec<&str> {
@@ -359,6 +367,29 @@ mod tests {
         };
         assert_eq!((passes(0.5), passes(50.0)), (0, MAKING.len() + 1));
         assert!(meets(&lab).contains(&FREEING) && !meets(&lab).contains(&"cold files"));
+    }
+
+    #[test]
+    fn whatever_looks_at_the_time_heeds_a_request_to_stop() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = fsage_host::HostOptions::default();
+        let fs = fsage_host::HostFs::open(dir.path(), options).unwrap();
+        fs.mkdir(b"work", 0o700).unwrap();
+        let stop = AtomicBool::new(false);
+        let mut lab = Lab::new(&fs, (None, None), "work".to_owned(), 1, true, &stop);
+        assert!(!lab.spent() && !lab.over() && !lab.part_over(usize::MAX));
+        assert_eq!(lab.make_file(b"work/file", 4096), Ok(()));
+        stop.store(true, Ordering::Relaxed);
+        assert!(lab.spent() && lab.over() && lab.part_over(0));
+        // A population of thousands is made of these.
+        assert_eq!(lab.make_file(b"work/another", 4096), Err(Halt::Stopped));
+        // A batch is ended without pauses, and what is in it is no sample any more.
+        lab.begin(crate::lab::Batch::Changing);
+        let called = lab.call(Probe::of("CR"), crate::lab::LONGEST, || Ok(1));
+        assert_eq!((called, lab.measurements.pending()), (Ok(1), 0));
+        assert_eq!(lab.end(), Err(Halt::Stopped));
+        let made = Population::plan(&mut lab, 1000, 8, Order::Scattered);
+        assert_eq!(made.map(|_| ()), Err(Halt::Stopped));
     }
 
     #[test]

@@ -67,6 +67,7 @@ impl Population {
         let mut made = Vec::with_capacity(dirs);
         for number in 0..dirs {
             let dir = format!("{root}/d{number:02}");
+            lab.afford(0)?;
             lab.fs.mkdir(dir.as_bytes(), 0o755)?;
             made.push(dir);
         }

@@ -1,8 +1,8 @@
 //! Streams of calls at once: each on a thread of its own, or, where time is computed, all on this one in
 //! the order of time.
 
-use std::sync::Barrier;
-use std::thread::ScopedJoinHandle;
+use std::sync::{Barrier, OnceLock};
+use std::thread;
 use std::time::Duration;
 
 use fsage_core::{Demand, Errno, FileSystem, VirtualTime};
@@ -33,7 +33,9 @@ pub(crate) fn at_once(
         return in_order(fs, time, streams);
     }
     let barrier = Barrier::new(streams.len());
+    let gate = Gate::default();
     let one = |mut stream: Stream<'_>| {
+        gate.wait()?;
         barrier.wait();
         let start = fs.clock().now_ns();
         loop {
@@ -41,19 +43,43 @@ pub(crate) fn at_once(
                 Next::Step => {}
                 Next::At(then_ns) => {
                     let left_ns = then_ns.saturating_sub(fs.clock().now_ns());
-                    std::thread::sleep(Duration::from_nanos(left_ns).min(SLEEP));
+                    thread::sleep(Duration::from_nanos(left_ns).min(SLEEP));
                 }
                 Next::End => return Ok((start, fs.clock().now_ns())),
             }
         }
     };
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let one = &one;
-        let streams = streams.into_iter();
-        let running: Vec<_> = streams.map(|s| scope.spawn(move || one(s))).collect();
-        let ended = running.into_iter().map(ScopedJoinHandle::join);
-        ended.map(|t| t.unwrap_or(Err(Errno::EIO))).collect()
+        let start = |s| thread::Builder::new().spawn_scoped(scope, move || one(s));
+        let running: Vec<_> = streams.into_iter().map(start).collect();
+        let missing = running.iter().find_map(|t| t.as_ref().err().map(no_thread));
+        gate.open(missing.map_or(Ok(()), Err));
+        let ended = running.into_iter().map(|thread| match thread {
+            Ok(thread) => thread.join().unwrap_or(Err(Errno::EIO)),
+            Err(error) => Err(no_thread(&error)),
+        });
+        ended.collect()
     })
+}
+
+/// What the machine says where it starts no thread.
+pub(crate) fn no_thread(error: &std::io::Error) -> Errno {
+    Errno(error.raw_os_error().unwrap_or(Errno::EAGAIN.0))
+}
+
+/// Where streams wait until it is known that all are there, or what keeps one away: others would wait for it forever.
+#[derive(Default)]
+struct Gate(OnceLock<Result<(), Errno>>);
+
+impl Gate {
+    fn wait(&self) -> Result<(), Errno> {
+        *self.0.wait()
+    }
+
+    fn open(&self, all: Result<(), Errno>) {
+        let _ = self.0.set(all);
+    }
 }
 
 /// A stream whose time is computed.

@@ -155,11 +155,12 @@ pub fn text(shown: &ShownTree, file: &str, details: bool, width: u16) -> String 
         None => page.say("INCOMPLETE: the snapshot has no end: this is what is whole of it"),
         Some(end) if end.stopped.is_some() => page
             .say("INCOMPLETE: the snapshot was stopped before its end: this is a part of the tree"),
-        Some(end) if end.vanished + end.unreadable + end.other_mounts > 0 => page.say(format!(
-            "{} vanished meanwhile, {} could not be read, {} other mounts left out",
-            end.vanished, end.unreadable, end.other_mounts
-        )),
-        Some(_) => {}
+        Some(end) => {
+            if let Some(missing) = missing_from_tree(end.vanished, end.unreadable, end.other_mounts)
+            {
+                page.say(missing);
+            }
+        }
     }
     page.blank();
     page.table(&sizes(shown, details, width));
@@ -167,6 +168,24 @@ pub fn text(shown: &ShownTree, file: &str, details: bool, width: u16) -> String 
     let next = "next: fsage predict TRACE --on PROFILE --snapshot";
     page.verbatim(format!("{next} {}", quoted(file)));
     page.finish()
+}
+
+/// What of a tree is not in its snapshot; `None` where all of it is.
+pub fn missing_from_tree(vanished: u64, unreadable: u64, other_mounts: u64) -> Option<String> {
+    let parts = [
+        (vanished, format!("{} vanished meanwhile", count(vanished))),
+        (
+            unreadable,
+            format!("{} could not be read", count(unreadable)),
+        ),
+        (
+            other_mounts,
+            format!("{} left out", counted(other_mounts, "other mount")),
+        ),
+    ];
+    let parts = parts.into_iter().filter(|(number, _)| *number > 0);
+    let said: Vec<String> = parts.map(|(_, text)| text).collect();
+    (!said.is_empty()).then(|| said.join(", "))
 }
 
 /// Which tree it is, as far as the snapshot tells.

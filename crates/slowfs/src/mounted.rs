@@ -200,11 +200,10 @@ fn at_its_end(ended: std::io::Result<()>) -> std::io::Result<()> {
 
 /// Whether all threads will find their memory: one that finds none ends the process, and leaves the mount.
 fn room(lower: &Path) -> Result<(), HostError> {
-    let mut all: Vec<u8> = Vec::new();
-    let reserved = all.try_reserve_exact(THREADS * EACH_BYTES);
-    // What nobody looks at would not be reserved at all.
-    std::hint::black_box(&all);
-    reserved.map_err(|_| HostError::Refused {
+    if fsage_host::memory::is_to_be_had(THREADS * EACH_BYTES) {
+        return Ok(());
+    }
+    Err(HostError::Refused {
         what: format!("serve {}", lower.display()),
         why: format!(
             "{} MiB of memory are not to be had, which its {THREADS} threads need (ulimit -v)",

@@ -18,6 +18,7 @@ use super::{refuse_unless_allowed, results_dir, with_bar};
 use crate::args::BenchArgs;
 use crate::exit::{Exit, UsageError};
 use crate::files::apart_from_results;
+use crate::limits;
 use crate::{out, ui};
 
 pub fn run(args: &BenchArgs) -> Result<Exit> {
@@ -63,9 +64,8 @@ fn spare_plan(args: &BenchArgs) -> Result<(), UsageError> {
 }
 
 fn exit(result: &Experiment, keep_going: bool, stop: &AtomicBool) -> Exit {
-    for failed in &result.failed {
-        ui::line(&format!("not measured: {}", experiment::failure(failed)));
-    }
+    let failed = result.failed.iter().map(experiment::failure);
+    limits::tell_failed(failed.map(|why| format!("not measured: {why}")));
     if stop.load(std::sync::atomic::Ordering::Relaxed) {
         return Exit::Interrupted;
     }

@@ -44,7 +44,7 @@ pub fn run(args: &DemoArgs) -> Result<Exit> {
         fsage_host::isolate()?;
     }
     let stop = signals::install()?;
-    let kept = GuardedDir::create(&std::env::temp_dir(), "fsage-demo-")?;
+    let kept = GuardedDir::temporary("fsage-demo-")?;
     let dir = args
         .output
         .clone()

@@ -108,7 +108,7 @@ fn results_dir(
     prefix: &str,
 ) -> anyhow::Result<(PathBuf, Option<GuardedDir>)> {
     let Some(dir) = output else {
-        let temporary = GuardedDir::create(&std::env::temp_dir(), prefix)?;
+        let temporary = GuardedDir::temporary(prefix)?;
         return Ok((temporary.path().to_owned(), Some(temporary)));
     };
     if !resume && holds_records(&record_path(dir)) {

@@ -45,7 +45,7 @@ fn subject(args: &PredictArgs, spec: Option<WorkloadSpec>) -> Result<Subject> {
         });
     };
     let name = args.workload.clone().unwrap_or_default();
-    let dir = GuardedDir::create(&std::env::temp_dir(), "fsage-predict-")?;
+    let dir = GuardedDir::temporary("fsage-predict-")?;
     let path = dir.path().join("workload.fst");
     generated::write(&path, &RunRequest::of(spec), &AtomicBool::new(false))
         .with_context(|| format!("predict {name}"))?;

@@ -20,6 +20,7 @@ use serde::Serialize;
 use crate::args::{ColdArg, ProfileArgs};
 use crate::exit::{Exit, UsageError};
 use crate::files::{apart, writable};
+use crate::limits;
 use crate::made::Made;
 use crate::{out, ui};
 
@@ -214,12 +215,10 @@ fn tell(measured: &SystemProfile, hurried: bool) -> bool {
         .filter(|a| fsage_profile::is_failure(&a.reason))
         .collect();
     if let [first, ..] = failed.as_slice() {
-        ui::line(&format!(
-            "{} could not be measured: {}: {}",
-            units::counted(failed.len() as u64, "metric"),
-            first.name,
-            first.reason
-        ));
+        let metrics = units::counted(failed.len() as u64, "metric");
+        let (name, reason) = (&first.name, &first.reason);
+        let line = format!("{metrics} could not be measured: {name}: {reason}");
+        limits::tell_failed(std::iter::once(line));
     }
     let whole = measured
         .disturbances

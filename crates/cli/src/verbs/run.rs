@@ -14,8 +14,9 @@ use fsage_report::{run, units};
 use fsage_workload::WorkloadSpec;
 
 use crate::args::RunArgs;
-use crate::exit::{Exit, UsageError, too_large};
+use crate::exit::{Exit, UsageError};
 use crate::files::{apart, no_stream, outputs, sealed_note, writable};
+use crate::limits;
 use crate::made::Made;
 use crate::{generated, out, ui};
 
@@ -175,8 +176,8 @@ fn exit(result: &WorkloadRun) -> Exit {
             units::count(unexpected)
         ));
         let mut mismatches = result.phases.iter().flat_map(|p| &p.mismatches);
-        if mismatches.any(|m| m.actual == "EFBIG") {
-            ui::line(&format!("hint: {}", too_large()));
+        if let Some(hint) = mismatches.find_map(|m| limits::hint(&m.actual)) {
+            ui::line(&format!("hint: {hint}"));
         }
         return Exit::Incomplete;
     }

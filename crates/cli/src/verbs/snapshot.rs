@@ -6,6 +6,8 @@ use anyhow::Result;
 use fsage_experiment::tree::write_snapshot;
 use fsage_format::result::summary::SnapshotSummary;
 use fsage_host::signals;
+use fsage_host::snapshot::SnapshotSummary as Walked;
+use fsage_report::snapshot::missing_from_tree;
 use fsage_report::units;
 
 use crate::args::SnapshotArgs;
@@ -13,7 +15,7 @@ use crate::exit::Exit;
 use crate::made::{Made, may_replace};
 use crate::{out, ui};
 
-/// So many of those that cannot be read are named.
+/// So many of those that cannot be read are named, and so many of what is mounted there.
 const ERRORS_SAID: usize = 20;
 
 pub fn run(args: &SnapshotArgs) -> Result<Exit> {
@@ -21,13 +23,6 @@ pub fn run(args: &SnapshotArgs) -> Result<Exit> {
     let output = out::file(&args.output, args.json, &stop)?;
     may_replace(&output, Made::Own)?;
     let (summary, kept) = write_snapshot(&args.dir, &output, args.previous.as_deref(), &stop)?;
-    for (path, errno) in summary.errors.iter().take(ERRORS_SAID) {
-        ui::line(&format!("not read: {}: {errno}", path.display()));
-    }
-    let more = summary.errors.len().saturating_sub(ERRORS_SAID);
-    if more > 0 {
-        ui::line(&format!("and {} more", units::count(more as u64)));
-    }
     ui::note(&format!(
         "{}: {}, {}, {}, {}, {}{} in {}",
         out::shown(&args.output),
@@ -46,12 +41,7 @@ pub fn run(args: &SnapshotArgs) -> Result<Exit> {
         },
         units::duration(summary.elapsed_ns as f64),
     ));
-    if summary.vanished + summary.unreadable + summary.other_mounts > 0 {
-        ui::line(&format!(
-            "{} vanished meanwhile, {} could not be read, {} other mounts left out",
-            summary.vanished, summary.unreadable, summary.other_mounts
-        ));
-    }
+    tell_missing(&summary);
     let stopped = stop.load(Ordering::Relaxed);
     if stopped {
         ui::line(if kept {
@@ -85,4 +75,22 @@ pub fn run(args: &SnapshotArgs) -> Result<Exit> {
     } else {
         Exit::Done
     })
+}
+
+/// What of the tree is not in the snapshot, by name as far as that is few.
+fn tell_missing(summary: &Walked) {
+    let unread = summary.errors.iter();
+    let unread = unread.map(|(path, errno)| format!("not read: {}: {errno}", path.display()));
+    let mounts = summary.mounts.iter();
+    let mounts =
+        mounts.map(|path| format!("another mount or subvolume, left out: {}", path.display()));
+    let named = unread.take(ERRORS_SAID).chain(mounts.take(ERRORS_SAID));
+    for line in named {
+        ui::line(&line);
+    }
+    if let Some(missing) =
+        missing_from_tree(summary.vanished, summary.unreadable, summary.other_mounts)
+    {
+        ui::line(&missing);
+    }
 }

@@ -22,6 +22,7 @@ use super::{refuse_unless_allowed, results_dir, with_bar};
 use crate::args::ValidateArgs;
 use crate::exit::{Exit, UsageError};
 use crate::files::apart_from_results;
+use crate::limits;
 use crate::{out, ui};
 
 pub fn run(args: &ValidateArgs) -> Result<Exit> {
@@ -57,9 +58,8 @@ pub fn run(args: &ValidateArgs) -> Result<Exit> {
     if temporary.is_none() {
         ui::note(&format!("kept in {}", plan.dir.display()));
     }
-    for failed in &result.failed {
-        ui::line(&format!("not done: {}", validation::failure(failed)));
-    }
+    let failed = result.failed.iter().map(validation::failure);
+    limits::tell_failed(failed.map(|why| format!("not done: {why}")));
     for lacking in &result.not_predicted {
         ui::line(&validation::unpredicted(lacking));
     }

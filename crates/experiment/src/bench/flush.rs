@@ -26,7 +26,7 @@ pub(super) fn write_back(
     }
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let watch = || {
             let is_over = || over.load(Ordering::Relaxed);
             while !is_over() && !stop.load(Ordering::Relaxed) {
                 std::thread::sleep(LOOK);
@@ -35,7 +35,9 @@ pub(super) fn write_back(
             while !is_over() {
                 std::thread::sleep(LOOK);
             }
-        });
+        };
+        // Without a thread to watch, who asks to stop waits for the disk.
+        let _ = std::thread::Builder::new().spawn_scoped(scope, watch);
         let done = timed();
         over.store(true, Ordering::Relaxed);
         done

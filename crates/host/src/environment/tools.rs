@@ -5,8 +5,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
 
 use fsage_format::result::environment::ToolRecord;
+
+use crate::signals;
 
 /// Programs that answer `--version` and do nothing else then.
 const ANSWER: [&str; 52] = [
@@ -118,8 +121,12 @@ pub(super) fn first_line(program: &Path, arguments: &[&str]) -> Option<String> {
     Some(line.to_owned())
 }
 
-/// All that a program writes to stdout, if it ends well.
+/// All that a program writes to stdout, if it ends well. None is started once a signal has asked for the end: several
+/// take seconds on a busy machine.
 pub(super) fn output(program: &Path, arguments: &[&str]) -> Option<String> {
+    if signals::stop_flag().load(Ordering::Relaxed) {
+        return None;
+    }
     let output = Command::new(program)
         .args(arguments)
         .env("LC_ALL", "C")

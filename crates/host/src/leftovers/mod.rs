@@ -86,7 +86,7 @@ pub fn find(dirs: &[PathBuf]) -> Vec<Leftover> {
 
 /// Where fsage makes things without being told so.
 pub fn usual_places() -> Vec<PathBuf> {
-    let mut places = vec![std::env::temp_dir()];
+    let mut places = vec![crate::guard::temporary_place()];
     places.extend(["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from));
     places.extend(std::env::current_dir());
     places

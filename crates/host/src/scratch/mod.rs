@@ -246,7 +246,7 @@ fn provide(
 /// Makes an empty directory for a mount that goes with this process, where the namespace has a place
 /// for it. `kind` becomes part of its name.
 pub fn make_mount_point(kind: &str) -> Result<PathBuf, HostError> {
-    let base = crate::namespace::private_base().unwrap_or_else(std::env::temp_dir);
+    let base = crate::namespace::private_base().unwrap_or_else(crate::guard::temporary_place);
     let name = crate::guard::own_name(&format!("{MOUNT_PREFIX}{kind}-"))?;
     let dir = base.join(name);
     std::fs::DirBuilder::new()

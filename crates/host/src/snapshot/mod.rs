@@ -26,7 +26,7 @@ use layout::Layout;
 pub use previous::Previous;
 pub use space::{FreeExtent, block_groups, free_extents};
 
-/// Errors beyond this many are counted but not kept.
+/// Errors, and mounts that are left out, beyond this many are counted but not kept.
 const ERRORS_KEPT: usize = 1000;
 const DIRENT_BUFFER: usize = 64 * 1024;
 
@@ -51,6 +51,8 @@ pub struct SnapshotSummary {
     pub unreadable: u64,
     /// Mount points of other file systems, and other subvolumes, which were left out.
     pub other_mounts: u64,
+    /// The first 1000 of these.
+    pub mounts: Vec<PathBuf>,
     /// The first 1000 of what could not be read, and why.
     pub errors: Vec<(PathBuf, Errno)>,
     /// Files and directories that had not changed since the previous snapshot, which tells the rest of them.
@@ -203,7 +205,7 @@ impl<'s> Walker<'s> {
             }
             below.extend_from_slice(&name);
             if self.mounted.contains(&below) {
-                self.summary.other_mounts += 1;
+                self.other_mount(&below);
                 continue;
             }
             let statx = match statx(dir.as_fd(), &name) {
@@ -214,7 +216,7 @@ impl<'s> Walker<'s> {
                 }
             };
             if mount_of(&statx) != self.mount || dev_of(&statx) != self.dev {
-                self.summary.other_mounts += 1;
+                self.other_mount(&below);
                 continue;
             }
             let entry = self.entry(dir.as_fd(), None, &name, below.clone(), &statx);
@@ -250,6 +252,14 @@ impl<'s> Walker<'s> {
         flow
     }
 
+    /// Something else is mounted here, or it is another subvolume.
+    fn other_mount(&mut self, path: &[u8]) {
+        self.summary.other_mounts += 1;
+        if self.summary.mounts.len() < ERRORS_KEPT {
+            self.summary.mounts.push(path_of(path));
+        }
+    }
+
     fn failed(&mut self, path: &[u8], error: rustix::io::Errno) {
         if error == rustix::io::Errno::NOENT {
             self.summary.vanished += 1;
@@ -257,10 +267,8 @@ impl<'s> Walker<'s> {
         }
         self.summary.unreadable += 1;
         if self.summary.errors.len() < ERRORS_KEPT {
-            let path = PathBuf::from(std::ffi::OsStr::from_bytes(path));
-            self.summary
-                .errors
-                .push((path, Errno(error.raw_os_error())));
+            let errno = Errno(error.raw_os_error());
+            self.summary.errors.push((path_of(path), errno));
         }
     }
 
@@ -318,6 +326,10 @@ impl<'s> Walker<'s> {
         }
         entry
     }
+}
+
+fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
 }
 
 /// Paths of what is mounted below an open directory, relative to it.

@@ -14,6 +14,7 @@ use crate::error::{Halt, Res};
 use crate::lab::{Batch, Lab};
 use crate::probe::Probe;
 use crate::registry::Procedure;
+use crate::together::no_thread;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[Procedure {
     name: "sendfile to sockets",
@@ -106,7 +107,9 @@ fn measure<S: AsFd>(
     fsage_host::socket::send_room(&from, ROOM_BYTES);
     let received = Received::default();
     std::thread::scope(|scope| {
-        scope.spawn(|| received.all_of(to));
+        let reading = std::thread::Builder::new().spawn_scoped(scope, || received.all_of(to));
+        // Nobody would take what is sent.
+        reading.map_err(|e| no_thread(&e))?;
         let mut sent = 0;
         let rounds = (lab.scale(8, 16), lab.scale(16, 60));
         let done = lab.rounds(&[stem], rounds, |lab, round| {

@@ -12,8 +12,9 @@ use fsage_host::signals;
 use fsage_report::units;
 
 use crate::args::AgeApplyArgs;
-use crate::exit::{Exit, Interrupted, UsageError, too_large};
+use crate::exit::{Exit, Interrupted, UsageError};
 use crate::files::{apart, open_whole_trace, outputs};
+use crate::limits::too_large;
 use crate::verbs::validate::isolate_for;
 use crate::verbs::with_days;
 use crate::{out, ui};

@@ -19,6 +19,7 @@ use fsage_report::evaluation;
 use crate::args::{CachesArg, ModelEvaluateArgs, PaceArg};
 use crate::exit::{Exit, UsageError};
 use crate::files::{apart_from_results, open_whole_snapshot, open_whole_trace};
+use crate::limits;
 use crate::verbs::validate::{child, isolate_for};
 use crate::verbs::{prepare, results_dir, with_bar};
 use crate::{out, ui};
@@ -62,13 +63,11 @@ pub fn run(args: &ModelEvaluateArgs) -> Result<Exit> {
 }
 
 fn ended(result: &Evaluation) -> Exit {
-    for failed in &result.failed {
+    limits::tell_failed(result.failed.iter().map(|failed| {
         let (side, target, run) = (&failed.side, &failed.target, failed.run + 1);
         let reason = &failed.reason;
-        ui::line(&format!(
-            "not measured: run {run} of the {side} on {target}: {reason}"
-        ));
-    }
+        format!("not measured: run {run} of the {side} on {target}: {reason}")
+    }));
     if result.interrupted {
         Exit::Interrupted
     } else if result.stands && result.failed.is_empty() {
