@@ -534,8 +534,12 @@ fn charge(
             ..Latency::default()
         }
     };
-    target
-        .replay
-        .push(op, event, place, (latency, Wanted::of(view)), charged);
+    target.replay.push(
+        op,
+        event,
+        (place, resolved.changes_names(op.kind)),
+        (latency, Wanted::of(view)),
+        charged,
+    );
     latency
 }

@@ -39,6 +39,7 @@ pub(crate) fn procedures() -> Vec<&'static Procedure> {
         group::truncate::PROCEDURES,
         group::sync::PROCEDURES,
         group::sync_rows::PROCEDURES,
+        group::sync_all::PROCEDURES,
         group::stream::PROCEDURES,
         group::scaling::PROCEDURES,
         group::writeback::PROCEDURES,

@@ -28,6 +28,12 @@ impl Schedule {
             }
             return !has_it;
         }
+        if !self.machine.in_memory && !self.directories.enter(slot, item) {
+            thread.left_ns = 0;
+            thread.stage = Stage::Entered;
+            self.plan(at, What::Free(None));
+            return true;
+        }
         if let Some(arm) = self.device.arm.as_mut().filter(|_| !syncs(item.kind)) {
             let asks = item.asks.as_deref();
             thread.awaits = arm.begin(asks, item.latency.device_ns, at);
@@ -285,6 +291,9 @@ impl Schedule {
         }
         if let Some(deed) = &item.locks {
             self.unlock(deed, at);
+        }
+        if let Some(next) = self.directories.leave(slot, &item) {
+            self.plan(at, What::Ready(next));
         }
         self.done(slot, at);
         if let Some(server) = item.served_by {

@@ -308,7 +308,7 @@ mod tests {
                 ..Latency::default()
             };
             let wanted = (latency, Wanted::default());
-            self.replay.push(op, &event, 0, wanted, true);
+            self.replay.push(op, &event, (0, false), wanted, true);
         }
 
         /// An operation of a process on a descriptor, in the trace from `start` to `end`.

@@ -19,6 +19,7 @@ mod call;
 mod commits;
 mod contention;
 mod device;
+mod directories;
 mod due;
 pub mod follow;
 pub mod locking;
@@ -81,14 +82,14 @@ impl Replay {
         }
     }
 
-    /// Replays one operation in the directory or file `place` that is predicted to take `latency`
-    /// alone and to make such a request of a drive; `charged` says whether its waiting counts.
+    /// Replays one operation in the directory or file `place`, in which it may change names, that is predicted to take
+    /// `latency` alone and to make such a request of a drive; `charged` says whether its waiting counts.
     #[inline]
     pub(crate) fn push(
         &mut self,
         op: &Op,
         event: &Event,
-        place: u32,
+        (place, changes_names): (u32, bool),
         (latency, wanted): (Latency, Wanted),
         charged: bool,
     ) {
@@ -114,6 +115,7 @@ impl Replay {
         let item = Item {
             kind: op.kind,
             place,
+            changes_names,
             sleep_ns: event.sleep_ns as u64,
             think_ns: (event.think_ns * self.own_work) as u64,
             latency,
@@ -241,7 +243,8 @@ mod tests {
         fn takes(&mut self, op: &Op, latency: Latency) {
             let event = self.follow.push(op);
             let wanted = Wanted::default();
-            self.replay.push(op, &event, 0, (latency, wanted), true);
+            let place = (0, op.kind == OpKind::Mkdir);
+            self.replay.push(op, &event, place, (latency, wanted), true);
         }
 
         /// Elapsed, waited at the device, waited for a processor.
@@ -308,6 +311,23 @@ mod tests {
         // The first has read after 60 and waits while the second works until 120; that one waits while
         // the first goes on until 134.
         assert_eq!(case.ends(), (134.0, 0.0, 60.0 + 14.0));
+    }
+
+    #[test]
+    fn who_changes_a_directory_waits_for_who_waits_for_the_device_in_it() {
+        let run = |kind, cpus| {
+            let mut case = Case::on(cpus, false).two();
+            for (tid, device) in [(1, 100.0), (2, 0.0)] {
+                let mut op = Op::new(kind, Pid(tid), Tid(tid), 0);
+                op.latency_ns = Some(1);
+                case.push(&op, 10.0, device);
+            }
+            case.ends()
+        };
+        assert_eq!(run(OpKind::Read, None), (110.0, 0.0, 0.0));
+        assert_eq!(run(OpKind::Mkdir, None), (110.0, 100.0, 0.0));
+        // The second has its processor while the first is at the device, and waits for the rest of that.
+        assert_eq!(run(OpKind::Mkdir, Some(1)), (110.0, 90.0, 0.0));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use fsage_core::OpKind;
 
 use super::contention::Contention;
 use super::device::Device;
+use super::directories::Directories;
 use super::due::{Due, What};
 use super::locks::Locks;
 use super::syncing::Syncing;
@@ -73,6 +74,7 @@ pub(super) struct Schedule {
     pub(super) contention: Option<Contention>,
     pub(super) device: Device,
     pub(super) syncing: Syncing,
+    pub(super) directories: Directories,
     pub(super) locks: Locks,
     /// For the device, for locks, and because others were in calls of the kind.
     pub waits: Waits,
@@ -100,6 +102,7 @@ impl Schedule {
             contention: Contention::of(vector),
             device: Device::of(vector),
             syncing: Syncing::default(),
+            directories: Directories::default(),
             locks: Locks::default(),
             waits: [0.0; OpKind::ALL.len()],
             queued: [0.0; OpKind::ALL.len()],
@@ -379,7 +382,7 @@ impl Schedule {
                         return;
                     }
                 }
-                Stage::Memory => {
+                Stage::Memory | Stage::Entered => {
                     at = at.saturating_add(thread.left_ns);
                     thread.ran_ns = thread.ran_ns.saturating_add(thread.left_ns);
                     // Threads go ahead of one another; locks are taken and given up in the order of time.

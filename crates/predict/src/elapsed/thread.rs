@@ -21,6 +21,8 @@ pub(super) struct Item {
     pub kind: OpKind,
     /// Its directory or file.
     pub place: u32,
+    /// Whether it makes or removes a name there.
+    pub changes_names: bool,
     pub sleep_ns: u64,
     pub think_ns: u64,
     /// What it takes alone.
@@ -83,6 +85,8 @@ pub(super) enum Stage {
     Before,
     Think,
     Memory,
+    /// Has the directory that it changes, and goes on.
+    Entered,
     /// Comes back from the device.
     Finish,
 }

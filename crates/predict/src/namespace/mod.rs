@@ -140,6 +140,18 @@ pub struct Resolved {
     pub closed: Vec<(Ino, u32, bool)>,
 }
 
+impl Resolved {
+    /// Whether the directory of its first path is held for it, as for all that makes or removes a name there, be it in vain.
+    pub(crate) fn changes_names(&self, kind: OpKind) -> bool {
+        match kind {
+            OpKind::Open => matches!(self.action, Action::Open { created: true, .. }),
+            OpKind::Mkdir | OpKind::Mknod | OpKind::Symlink | OpKind::Link => true,
+            OpKind::Rename | OpKind::Unlink | OpKind::Rmdir => true,
+            _ => false,
+        }
+    }
+}
+
 /// What the stage could not make sense of; told to the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unexplained {

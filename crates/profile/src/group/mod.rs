@@ -21,6 +21,7 @@ pub(crate) mod scattered;
 pub(crate) mod sockets;
 pub(crate) mod stream;
 pub(crate) mod sync;
+pub(crate) mod sync_all;
 pub(crate) mod sync_rows;
 pub(crate) mod throttle;
 pub(crate) mod truncate;

@@ -10,8 +10,7 @@ use super::sync::{
     PAUSES, fresh, note_pauses, note_placement, pause, placement, push_on, rest, write,
 };
 use crate::error::{Halt, Res};
-use crate::lab::{Batch, LONGEST, Lab, PAYLOAD_BYTES};
-use crate::population::{Order, Population};
+use crate::lab::{Batch, Lab, PAYLOAD_BYTES};
 use crate::probe::{Components, Probe};
 use crate::registry::Procedure;
 
@@ -27,12 +26,6 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
         stems: &["FSYTN"],
         share: (6, 8),
         run: none_renamed,
-    },
-    Procedure {
-        name: "sync and ranges",
-        stems: &RANGES,
-        share: (8, 20),
-        run: ranges,
     },
 ];
 
@@ -54,10 +47,10 @@ const ALLOCATED_BYTES: u64 = 16 << 20;
 /// Blocks of [`ALLOCATED_BYTES`] that one fdatasync writes, each for itself.
 const SCATTERED: u64 = 16;
 const BLOCK: u64 = 4096;
-/// Where a log begins and the most that it grows by between rows, in blocks: one of more blocks than an inode holds,
-/// which ext2 and ext4 place by themselves, and one of at most 16, which they place beside the inode.
-const LARGE: (u64, u64) = (16, 16);
-const SMALL: (u64, u64) = (0, 4);
+/// How many blocks a log has at least before a row, and by how many more at the most: one of more blocks than an inode
+/// holds, which ext2 and ext4 place by themselves, and one of at most 16, which they place beside the inode.
+const LARGE: (u64, u64) = (16, 64);
+const SMALL: (u64, u64) = (0, 12);
 /// A small record of a log.
 const RECORD: u64 = 500;
 const FILE_BYTES: usize = 16 << 10;
@@ -68,14 +61,6 @@ const DIRECT_ROW: u64 = 8;
 const DIRECT_BLOCKS: u64 = 4;
 /// Blocks from one direct write, or one read, to the next.
 const ELSEWHERE: u64 = 1579;
-const RANGES: [&str; 5] = ["SYNC", "SYNF", "SYND", "SYNO", "SFR"];
-/// How few files a sync finds dirty, and how many files or new directories more.
-const FEW_DIRTY: usize = 20;
-const MORE_DIRTY: usize = 100;
-/// As many as an archive has: what a disk's turn is among them does not hide what each takes.
-const MANY_DIRTY: usize = 1000;
-/// Directories that were there before, in some of which names are made.
-const OLD_DIRS: usize = 800;
 
 fn rows(lab: &mut Lab<'_>) -> Res {
     rest(lab)?;
@@ -83,9 +68,10 @@ fn rows(lab: &mut Lab<'_>) -> Res {
     let apart = directories_apart(lab, &dir)?;
     let rounds = (lab.scale(2, 6), lab.scale(12, 40));
     let before = placement(lab);
-    let (written, [no_start, no_reserve]) = allocated(lab, &dir)?;
+    let (files, [no_start, no_reserve]) = allocated(lab, &apart)?;
+    let written = files.first().map(Vec::as_slice).unwrap_or_default();
     let no_cold = if lab.stalls.slow_device || lab.fs.virtual_time().is_some() {
-        match evict(lab, &written) {
+        match evict(lab, written) {
             Err(halt @ Halt::Absent(_)) => Some(halt.reason()),
             other => other.map(|()| None)?,
         }
@@ -101,40 +87,30 @@ fn rows(lab: &mut Lab<'_>) -> Res {
         Some(_) => (0, 0),
         None => (lab.scale(3, 6), most),
     };
-    match lab.rounds(&DIRECT, direct_rounds, |lab, round| {
-        direct(lab, &written, round)
-    }) {
-        Err(halt @ (Halt::Failed(_) | Halt::Absent(_))) => {
-            for stem in DIRECT {
-                lab.absent(stem, &halt.reason());
-            }
-        }
-        other => other?,
-    }
+    or_absent(lab, &DIRECT, direct_rounds, |lab, round| {
+        direct(lab, written, round)
+    })?;
     // Not among the writes: a queue that is taken away lets the processor rest for long.
-    match lab.rounds(&["DRR"], direct_rounds, |lab, round| {
-        at_once(lab, &written, round)
-    }) {
-        Err(halt @ (Halt::Failed(_) | Halt::Absent(_))) => lab.absent("DRR", &halt.reason()),
-        other => other?,
-    }
+    or_absent(lab, &["DRR"], direct_rounds, |lab, round| {
+        at_once(lab, written, round)
+    })?;
     lab.rounds(ROWS, rounds, |lab, round| {
         for dir in &apart {
             push_on(lab, dir)?;
         }
-        in_place(lab, &written, Row::of("FDSO", BLOCK, round))?;
+        in_place(lab, &files, Row::of("FDSO", BLOCK, round))?;
         small_files(lab, &apart, round)?;
-        log(lab, &dir, Row::of("FDSS", BLOCK, round), LARGE, 0)?;
-        in_place(lab, &written, Row::of("FSYO", BLOCK, round))?;
+        logs(lab, &apart, Row::of("FDSS", BLOCK, round), LARGE, 0)?;
+        in_place(lab, &files, Row::of("FSYO", BLOCK, round))?;
         for (stem, size) in [("FDSL", LARGE), ("FDSA", SMALL)] {
-            log(lab, &dir, Row::of(stem, RECORD, round), size, BLOCK / 4)?;
+            logs(lab, &apart, Row::of(stem, RECORD, round), size, BLOCK / 4)?;
         }
         if no_reserve.is_none() {
             unwritten(lab, &dir, round)?;
         }
-        scattered(lab, &written)?;
+        scattered(lab, written)?;
         if no_cold.is_none() {
-            reads_between(lab, &dir, &written, round)?;
+            reads_between(lab, &dir, written, round)?;
         }
         if no_start.is_none() {
             started(lab, &dir)?;
@@ -145,6 +121,24 @@ fn rows(lab: &mut Lab<'_>) -> Res {
     note_pauses(lab, &SEQUENCES);
     note_placement(lab, ROWS, &before);
     apart.iter().try_for_each(|dir| lab.clear(dir))
+}
+
+/// Rounds of what not every file system can, which says so.
+fn or_absent(
+    lab: &mut Lab<'_>,
+    stems: &[&str],
+    rounds: (usize, usize),
+    body: impl FnMut(&mut Lab<'_>, usize) -> Res,
+) -> Res {
+    match lab.rounds(stems, rounds, body) {
+        Err(halt @ (Halt::Failed(_) | Halt::Absent(_))) => {
+            for stem in stems {
+                lab.absent(stem, &halt.reason());
+            }
+            Ok(())
+        }
+        other => other,
+    }
 }
 
 /// Says what could not be measured without starting writes, and without reserving space.
@@ -228,18 +222,23 @@ fn at_once(lab: &mut Lab<'_>, path: &[u8], round: usize) -> Res {
     })
 }
 
-/// A file with allocated blocks, and why the target cannot start to write, and reserve blocks.
-fn allocated(lab: &mut Lab<'_>, dir: &str) -> Res<(Vec<u8>, [Option<Errno>; 2])> {
+/// A file with allocated blocks in each directory, and why the target cannot start to write, and reserve blocks.
+fn allocated(lab: &mut Lab<'_>, dirs: &[String]) -> Res<(Vec<Vec<u8>>, [Option<Errno>; 2])> {
     let fs = lab.fs;
-    let path = fresh(lab, dir);
-    let bytes = ALLOCATED_BYTES.min(lab.room_bytes() / 2);
-    lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
-        lab.fill(handle, 0, bytes)?;
-        fs.fsync(handle)?;
-        let starts = fs.sync_file_range(handle, 0, 0, RangeSync::START);
-        let reserves = fs.fallocate(handle, 0, bytes);
-        Ok((path.clone(), [starts.err(), reserves.err()]))
-    })
+    let (mut paths, mut cannot) = (Vec::new(), [None; 2]);
+    let bytes = ALLOCATED_BYTES.min(lab.room_bytes() / (2 * dirs.len().max(1) as u64));
+    for dir in dirs {
+        let path = fresh(lab, dir);
+        cannot = lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+            lab.fill(handle, 0, bytes)?;
+            fs.fsync(handle)?;
+            let starts = fs.sync_file_range(handle, 0, 0, RangeSync::START);
+            let reserves = fs.fallocate(handle, 0, bytes);
+            Ok([starts.err(), reserves.err()])
+        })?;
+        paths.push(path);
+    }
+    Ok((paths, cannot))
 }
 
 /// What the calls of short rows wait for.
@@ -274,38 +273,41 @@ impl Row {
     }
 }
 
-/// Rows over allocated blocks, which begin anywhere in the file.
-fn in_place(lab: &mut Lab<'_>, path: &[u8], mut row: Row) -> Res {
-    let blocks = lab.fs.stat(path)?.size_bytes / BLOCK;
-    lab.with_open(path, OpenFlags::READ_WRITE, |lab, handle| {
-        for _ in 0..SHORT_ROWS {
+/// Rows over allocated blocks, which begin anywhere in one file after another: where a file's blocks and its inode lie
+/// to each other decides how many turns of a disk a commit takes.
+fn in_place(lab: &mut Lab<'_>, paths: &[Vec<u8>], mut row: Row) -> Res {
+    for path in paths.iter().cycle().take(SHORT_ROWS as usize) {
+        let blocks = lab.fs.stat(path)?.size_bytes / BLOCK;
+        lab.with_open(path, OpenFlags::READ_WRITE, |lab, handle| {
             let at = lab.random.next() % blocks.saturating_sub(IN_A_ROW).max(1);
-            row.run(lab, handle, at * BLOCK)?;
-        }
-        Ok(())
-    })
+            row.run(lab, handle, at * BLOCK)
+        })?;
+    }
+    Ok(())
 }
 
-/// Rows of appends to a log, which grows by something between them, beginning with so many blocks and by at most so
-/// many; `within`: of that a row begins so far in a block.
-fn log(lab: &mut Lab<'_>, dir: &str, mut row: Row, (first, most): (u64, u64), within: u64) -> Res {
+/// Rows of appends, each to a log of its own in one directory after another, which has at least so many blocks and at
+/// most so many more; `within`: of a block a row begins so far.
+fn logs(
+    lab: &mut Lab<'_>,
+    dirs: &[String],
+    mut row: Row,
+    (least, more): (u64, u64),
+    within: u64,
+) -> Res {
     let fs = lab.fs;
-    push_on(lab, dir)?;
-    let path = fresh(lab, dir);
-    lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
-        let (mut end, mut next) = (0, first);
-        for _ in 0..SHORT_ROWS {
-            next += 1 + lab.random.next() % most;
-            let start = next * BLOCK + within;
-            write(lab, handle, end, (start - end) as usize)?;
+    let mut paths = Vec::new();
+    for dir in dirs.iter().cycle().take(SHORT_ROWS as usize) {
+        let path = fresh(lab, dir);
+        lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+            let start = (least + 1 + lab.random.next() % more) * BLOCK + within;
+            write(lab, handle, 0, start as usize)?;
             fs.fdatasync(handle)?;
-            row.run(lab, handle, start)?;
-            end = start + IN_A_ROW * row.bytes;
-            next = end.div_ceil(BLOCK);
-        }
-        Ok(())
-    })?;
-    Ok(fs.unlink(&path)?)
+            row.run(lab, handle, start)
+        })?;
+        paths.push(path);
+    }
+    paths.iter().try_for_each(|path| Ok(fs.unlink(path)?))
 }
 
 /// Rows over blocks that were reserved and never written.
@@ -497,100 +499,4 @@ fn none_renamed(lab: &mut Lab<'_>) -> Res {
         lab.end()?;
         paths.iter().try_for_each(|path| Ok(fs.unlink(path)?))
     })
-}
-
-/// How long a sync takes that finds so many small files dirty, of which each is in the next of some directories, and so
-/// many directories new.
-fn sync_of(
-    lab: &mut Lab<'_>,
-    (dir, dirs): (&str, &[&str]),
-    (files, new): (usize, usize),
-) -> Res<f64> {
-    let fs = lab.fs;
-    let (mut paths, mut made) = (Vec::new(), Vec::new());
-    for turn in 0..new {
-        let path = format!("{dir}/d{turn}").into_bytes();
-        fs.mkdir(&path, 0o755)?;
-        made.push(path);
-    }
-    for (turn, dir) in dirs.iter().cycle().take(files).enumerate() {
-        let path = format!("{dir}/{turn}").into_bytes();
-        lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
-            write(lab, handle, 0, (1 + turn % 4) * BLOCK as usize)
-        })?;
-        paths.push(path);
-    }
-    // Who makes many files does not sync at once.
-    lab.pause(LONGEST);
-    let ((), took_ns) = lab.timed(|| fs.sync())?;
-    paths.iter().try_for_each(|path| fs.unlink(path))?;
-    made.iter().try_for_each(|path| fs.rmdir(path))?;
-    // What was removed is no part of the next.
-    lab.settle()?;
-    Ok(took_ns)
-}
-
-/// What each of many files, of many directories more and of many directories that were there before adds to a sync: a
-/// commit has a cost of its own, by the depth of trees on some.
-fn many_files(lab: &mut Lab<'_>, dir: &str, old: &Population) -> Res {
-    lab.begin(Batch::Blocking);
-    let only = [dir];
-    let here = (dir, only.as_slice());
-    let few_ns = sync_of(lab, here, (FEW_DIRTY, 0))?;
-    let more_ns = sync_of(lab, here, (FEW_DIRTY + MORE_DIRTY, 0))?;
-    let many_ns = sync_of(lab, here, (FEW_DIRTY + MANY_DIRTY, 0))?;
-    let new_ns = sync_of(lab, here, (FEW_DIRTY, MORE_DIRTY))?;
-    let order = lab.random.order(old.dirs.len());
-    let some = order.into_iter().filter_map(|i| old.dirs.get(i));
-    let some: Vec<&str> = some.take(MORE_DIRTY).map(String::as_str).collect();
-    let old_ns = sync_of(lab, (dir, &some), (FEW_DIRTY + MORE_DIRTY, 0))?;
-    let more = MORE_DIRTY as f64;
-    for (stem, ns, count) in [
-        ("SYNF", many_ns - few_ns, MANY_DIRTY as f64),
-        ("SYND", new_ns - few_ns, more),
-        ("SYNO", old_ns - more_ns, some.len() as f64),
-    ] {
-        // Less than nothing by chance, which the mean of several is not.
-        lab.add(Probe::of(stem), 0, ns / count.max(1.0));
-    }
-    lab.end().map(|_| ())
-}
-
-fn ranges(lab: &mut Lab<'_>) -> Res {
-    let dir = lab.fresh_dir("v")?;
-    // What computed commits hold depends on what others left.
-    let old = match lab.fs.virtual_time() {
-        None => Population::create(lab, OLD_DIRS, OLD_DIRS, Order::ByDirectory)?,
-        Some(_) => Population::default(),
-    };
-    lab.settle()?;
-    let mut no_ranges = None;
-    lab.rounds(&RANGES, (lab.scale(3, 10), lab.scale(3, 40)), |lab, _| {
-        let fs = lab.fs;
-        let path = fresh(lab, &dir);
-        if fs.virtual_time().is_none() {
-            many_files(lab, &dir, &old)?;
-        }
-        lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
-            lab.begin(Batch::Blocking);
-            write(lab, handle, 0, PAYLOAD_BYTES)?;
-            lab.call(Probe::of("SYNC"), 0, || fs.sync())?;
-            write(lab, handle, 0, PAYLOAD_BYTES)?;
-            let range = || fs.sync_file_range(handle, 0, 0, RangeSync::AWAIT);
-            no_ranges = lab.call(Probe::of("SFR"), 0, range).err();
-            lab.end().map(|_| ())
-        })?;
-        // The next one's blocks are new ones, as a program's are.
-        match fs.virtual_time() {
-            None => Ok(()),
-            Some(_) => Ok(fs.unlink(&path)?),
-        }
-    })?;
-    if let Some(halt) = no_ranges {
-        lab.absent("SFR", &halt.reason());
-    }
-    if !old.dirs.is_empty() {
-        old.discard(lab)?;
-    }
-    lab.clear(&dir)
 }
