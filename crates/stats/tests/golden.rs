@@ -7,8 +7,8 @@
 )]
 
 use fsage_stats::{
-    correlate, drift, effect, line, mean_interval, median_interval, normal, positive_ratio, quantile, rank_sum,
-    ratio, shapiro_wilk, student, summary, welch,
+    correlate, drift, effect, line, mean_interval, median_interval, normal, positive_ratio,
+    quantile, rank_sum, ratio, shapiro_wilk, student, summary, welch,
 };
 use serde_json::Value;
 

@@ -201,7 +201,11 @@ impl Table<'_> {
 /// Nothing that is told of a run can be negative, and no share is above one.
 fn side(samples: &[f64], unit: &str) -> SideFigure {
     let interval = positive_mean_interval(samples, 0.95).map(|i| Interval {
-        high: if unit == "share" { i.high.min(1.0) } else { i.high },
+        high: if unit == "share" {
+            i.high.min(1.0)
+        } else {
+            i.high
+        },
         ..i
     });
     SideFigure {
