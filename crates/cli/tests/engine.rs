@@ -229,7 +229,8 @@ fn what_is_never_cold_is_refused_before_anything_runs() {
     bench().exits(0);
     std::fs::remove_dir_all(dir.join("out")).unwrap();
     // So is a directory in memory, without a plan too.
-    if !fsage_host::cold::is_memory_only(dir) {
+    let in_memory = fsage_host::cold::is_memory_only(dir);
+    if !fsage_testing::needs(in_memory, "a directory for temporary files in memory") {
         return;
     }
     let line = ["bench", "--target", ".", "-o", "out", "--", "true"];

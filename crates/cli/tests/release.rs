@@ -184,6 +184,49 @@ fn a_run() {
     assert_eq!(target["devices"][0]["backing_file"], "/srv/image");
 }
 
+#[test]
+fn a_replay() {
+    let (mut shown, was) = (said(&["show", "replay.json"]), written("replay.json"));
+    assert_eq!(
+        (&was["replay_version"], &shown["version"]),
+        (&1.into(), &2.into())
+    );
+    let fields = shown.as_object_mut().unwrap();
+    fields.remove("version");
+    fields.insert("replay_version".to_owned(), 1.into());
+    // What that release did not tell of is not known, not something else.
+    for (field, unknown) in [
+        ("caches", Value::from("")),
+        ("made_cold", Value::Null),
+        ("skipped_traced_ns", 0.into()),
+    ] {
+        assert_eq!(fields.remove(field), Some(unknown), "{field}");
+    }
+    let built = fields["built"].as_object_mut().unwrap();
+    assert_eq!(built.remove("incoming"), Some(0.into()));
+    // And what it called otherwise.
+    let mut then = was.to_string();
+    for (old, new) in [
+        ("count", "operations"),
+        ("total_ns", "latency_total_ns"),
+        ("p50_ns", "latency_p50_ns"),
+        ("p99_ns", "latency_p99_ns"),
+        ("max_ns", "latency_max_ns"),
+    ] {
+        then = then.replace(&format!("\"{old}\":"), &format!("\"{new}\":"));
+    }
+    assert_eq!(shown, serde_json::from_str::<Value>(&then).unwrap());
+    let text = run(&files(), ["show", "replay.json"]).exits(0).text();
+    for known in [
+        "76 operations, 44 replayed on /srv/work/a (afap speed, file order, 2 threads at most), seed 1",
+        "made before: 3 files with 21 B, 1 further name, 1 directory, 1 symbolic link",
+        "took 6.92 ms; in the trace these operations took 25.2 ms (x0.275)",
+        "12 have no call on a target: getxattr 9, advise 3",
+    ] {
+        assert!(text.contains(known), "{known}: {text}");
+    }
+}
+
 /// Profiles of older versions, and the device that each is shown with.
 const PROFILES: [(&str, u64, &str); 5] = [
     ("release-1/profile.fsp", 1, "/srv/image)"),

@@ -237,7 +237,14 @@ impl FileSystem for HiddenFs {
     }
 
     fn platform(&self) -> &dyn Platform {
-        &self.fs
+        self
+    }
+}
+
+impl Platform for HiddenFs {
+    /// All of it is memory.
+    fn evict(&self, _: Handle) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
     }
 }
 
@@ -370,13 +377,18 @@ fn it_is_run_and_what_needs_a_directory_is_refused() {
     }
 }
 
-/// A few metrics of it.
+/// Metrics of it: a few where each takes time, else all.
 fn profiled(target: &dyn TargetSpec) -> SystemProfile {
     let open = target.open().unwrap();
+    let few = ["STAT", "OPEN", "CLOSE", "CR"].map(String::from);
     let wanted = ProfileRequest {
         quick: true,
-        only: ["STAT", "OPEN", "CLOSE"].map(Into::into).into(),
-        max_time_ns: Some(5_000_000_000),
+        only: few
+            .into_iter()
+            .filter(|_| !target.has_virtual_time())
+            .collect(),
+        // Of the target's own time.
+        max_time_ns: Some(20_000_000_000),
         seed: 1,
         ..ProfileRequest::default()
     };
@@ -399,39 +411,52 @@ fn it_is_profiled_predicted_and_replayed() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("w.fst");
     trace(&file);
-    let profile = profiled(&*spec("hidden:"));
-    assert_eq!(
-        (
-            profile.name.as_str(),
-            profile.environment.target.file_system.as_deref()
-        ),
-        ("hidden:", Some("hidden"))
-    );
-    let measured = |name: &str| {
-        profile
-            .metrics
-            .iter()
-            .any(|m| m.name == name && m.estimate > 0.0)
-    };
-    assert!(
-        measured("STAT") && measured("CLOSE"),
-        "{:?}",
-        profile.absent
-    );
+    for text in ["hidden:", "hidden:virtual"] {
+        let profile = profiled(&*spec(text));
+        let record = &profile.environment.target;
+        let named = (profile.name.as_str(), record.file_system.as_deref());
+        assert_eq!(named, (text, Some("hidden")));
+        assert_eq!(record.virtual_time, text.ends_with("virtual"));
+        let estimate = |name: &str| {
+            let found = profile.metrics.iter().find(|m| m.name == name);
+            found.map(|m| m.estimate)
+        };
+        let found = ["STAT", "CLOSE"]
+            .map(|name| estimate(name).unwrap_or_else(|| panic!("{name}: {:?}", profile.absent)));
+        if record.virtual_time {
+            // What the name takes of a call on one is another metric.
+            assert!((found[1] - CALL_NS as f64).abs() < 1.0, "{found:?}");
+            assert!(
+                (0.9..=1.0).contains(&(found[0] / CALL_NS as f64)),
+                "{found:?}"
+            );
+        } else {
+            assert!(found.iter().all(|&ns| ns > 0.0), "{found:?}");
+        }
+        let is_virtual = record.virtual_time;
 
-    let mut reader = TraceReader::open(&file).unwrap();
-    let request = predicting::Request {
-        options: fsage_predict::Options::default(),
-        profiles: &[profile],
-        one_speed: true,
-        snapshot: None,
-        changes: &[],
-        traced_on: None,
-        is_traced: false,
-    };
-    let prediction = predicting::predict(&mut reader, &request, None).unwrap();
-    assert_eq!(prediction.targets[0].name, "hidden:");
-    assert!(prediction.operations_charged > 100);
+        let mut reader = TraceReader::open(&file).unwrap();
+        let request = predicting::Request {
+            options: fsage_predict::Options::default(),
+            profiles: &[profile],
+            one_speed: true,
+            snapshot: None,
+            changes: &[],
+            traced_on: None,
+            is_traced: false,
+        };
+        let prediction = predicting::predict(&mut reader, &request, None).unwrap();
+        let target = &prediction.targets[0];
+        assert_eq!(target.name, text);
+        let charged = prediction.operations_charged;
+        assert!(charged > 100);
+        if is_virtual {
+            // There each call takes the same.
+            let whole = (charged * CALL_NS) as f64;
+            let off = target.latency_total_ns.unwrap() / whole - 1.0;
+            assert!(off.abs() < 0.01, "{off}: {whole} ns, {target:?}");
+        }
+    }
 
     for text in ["hidden:", "hidden:virtual"] {
         let request = ReplayRequest {

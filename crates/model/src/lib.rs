@@ -13,7 +13,6 @@
 //! * [`figures`]: by what a run of a model and one of what it stands for are held against each other.
 //! * [`likeness`]: whether two traces are of the same workload.
 
-mod descriptors;
 pub mod export;
 pub mod figures;
 pub mod filerunner;

@@ -9,12 +9,14 @@
 //! * nothing allocates per operation once the tables have grown.
 //!
 //! [`processes`] knows which process has which descriptors, directory and mappings and who shares
-//! them, down to single threads, [`pending`] in which order calls that overlap change them; [`fds`] is one table of descriptors, [`shared`] what several owners hold, [`maps`] the mapped
+//! them, down to single threads, [`pending`] in which order calls that overlap change them,
+//! [`descriptors`] what operations do to them, for who keeps nothing else of processes; [`fds`] is one table of descriptors, [`shared`] what several owners hold, [`maps`] the mapped
 //! ranges of one address space; [`tree`] holds files and names, [`way`] goes along a path of them,
 //! [`path`] takes paths apart as text, [`learned`] bounds what is learned of names that nobody made,
 //! [`registered`] knows the open files of requests that name none.
 
 mod apart;
+pub mod descriptors;
 pub mod fds;
 pub mod flags;
 pub mod learned;

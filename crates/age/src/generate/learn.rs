@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use fsage_core::{Fd, FileId, Op, OpKind, OpSource, PathId, PathTable, Pid, SourceError};
+use fsage_core::{Fd, FileId, Op, OpKind, OpSource, PathId, PathTable, SourceError};
+use fsage_namespace::descriptors::{Descriptors, follow, install, settle};
 use fsage_namespace::flags::O_CREAT;
 use fsage_namespace::path::{join, normal};
 use rustc_hash::FxHashMap;
@@ -38,9 +39,9 @@ pub struct Learner {
     profiles: BTreeMap<(usize, u64, Vec<u8>), Vec<ShortFile>>,
     /// Each file that was made, by the order of that.
     made: Vec<Made>,
-    /// Where in `made` a name, a descriptor and a file have theirs.
+    /// Where in `made` a name, an open file and a file have theirs, of others nothing.
     files: FxHashMap<Vec<u8>, usize>,
-    open: FxHashMap<(Pid, Fd), usize>,
+    descriptors: Descriptors<Option<usize>>,
     known: FxHashMap<FileId, usize>,
     directories: FxHashMap<Vec<u8>, Directory>,
     removed: u64,
@@ -58,7 +59,7 @@ impl Learner {
             profiles: BTreeMap::new(),
             made: Vec::new(),
             files: FxHashMap::default(),
-            open: FxHashMap::default(),
+            descriptors: Descriptors::default(),
             known: FxHashMap::default(),
             directories: FxHashMap::default(),
             removed: 0,
@@ -78,14 +79,15 @@ impl Learner {
         self.sources.push(name.to_owned());
         self.made.clear();
         self.files.clear();
-        self.open.clear();
+        self.descriptors = Descriptors::default();
         self.known.clear();
         self.directories.clear();
         let mut batch = Vec::new();
         while source.next_batch(&mut batch)? > 0 {
             for mut op in batch.drain(..).filter(|op: &Op| op.result.is_ok()) {
-                op.start_ns =
-                    (u128::from(op.start_ns) * u128::from(DAY_NS) / u128::from(self.day_ns)) as u64;
+                let whole =
+                    |ns| (u128::from(ns) * u128::from(DAY_NS) / u128::from(self.day_ns)) as u64;
+                (op.start_ns, op.latency_ns) = (whole(op.start_ns), op.latency_ns.map(whole));
                 self.operation(&op, source.paths(), directory);
             }
         }
@@ -120,6 +122,7 @@ impl Learner {
             let dir = dir.map_or(directory, |d| paths.get(d));
             path.map(|p| normal(&join(dir, paths.get(p))))
         };
+        settle(&mut self.descriptors, op);
         match op.kind {
             OpKind::Open => {
                 let Some(path) = path(op.path, op.dir) else {
@@ -138,16 +141,25 @@ impl Learner {
                 let made = self.files.get(&path).copied();
                 let fd = op.result.value().and_then(|v| i32::try_from(v).ok());
                 if let Some(fd) = fd {
-                    note(&mut self.open, (op.pid, Fd(fd)), made);
+                    install(&mut self.descriptors, op, Fd(fd), made);
                 }
-                if let Some(file) = op.file {
-                    note(&mut self.known, file, made);
+                match (op.file, made) {
+                    (Some(file), Some(made)) => {
+                        self.known.insert(file, made);
+                    }
+                    (Some(file), None) => {
+                        self.known.remove(&file);
+                    }
+                    (None, _) => {}
                 }
             }
             OpKind::Close => {
                 if let Some(fd) = op.fd {
-                    self.open.remove(&(op.pid, fd));
+                    self.descriptors.close(op.pid.0, fd);
                 }
+            }
+            OpKind::Dup | OpKind::Fork | OpKind::Exec | OpKind::Exit => {
+                follow(&mut self.descriptors, op);
             }
             OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut => self.written(op),
             OpKind::Unlink => {
@@ -174,11 +186,13 @@ impl Learner {
     }
 
     fn written(&mut self, op: &Op) {
-        let held = op.fd.and_then(|fd| self.open.get(&(op.pid, fd)));
-        let held = held.or_else(|| self.known.get(&op.file?));
+        let held = op
+            .fd
+            .and_then(|fd| *self.descriptors.description(op.pid.0, fd)?);
+        let held = held.or_else(|| self.known.get(&op.file?).copied());
         let bytes = op.result.value().unwrap_or(0);
         let at = op.offset.or(op.size_bytes).unwrap_or(0);
-        if let Some(made) = held.and_then(|&at| self.made.get_mut(at)) {
+        if let Some(made) = held.and_then(|at| self.made.get_mut(at)) {
             made.size = made.size.max(at.saturating_add(bytes));
         }
     }
@@ -224,14 +238,6 @@ impl Learner {
     }
 }
 
-/// What a descriptor or number stands for from now on.
-fn note<K: std::hash::Hash + Eq>(held: &mut FxHashMap<K, usize>, key: K, made: Option<usize>) {
-    match made {
-        Some(made) => held.insert(key, made),
-        None => held.remove(&key),
-    };
-}
-
 fn above(path: &[u8]) -> Vec<u8> {
     let at = path.iter().rposition(|&b| b == b'/').unwrap_or(0);
     path.get(..at).unwrap_or_default().to_vec()
@@ -244,7 +250,7 @@ fn rounded(value: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use fsage_core::{DevId, Outcome, Tid};
+    use fsage_core::{DevId, Outcome, Pid, Tid};
 
     use super::*;
 
@@ -341,6 +347,27 @@ mod tests {
             (habits.together, habits.near, habits.gap_s),
             (0.333_333, 1.0, 1.0)
         );
+    }
+
+    /// A shell's redirection: the file is opened, its descriptor copied over another one and closed, and the child
+    /// writes to what it has from its parent. No operation names the file.
+    #[test]
+    fn what_a_copied_descriptor_writes_is_the_files() {
+        let mut given = Given::default();
+        given.open(1.0, "out", 3, 7);
+        given.1.last_mut().unwrap().file = None;
+        let dup = given.op(OpKind::Dup, 2.0, 1);
+        (dup.fd, dup.result) = (Some(Fd(3)), Outcome::ok(1));
+        given.op(OpKind::Close, 2.1, 1).fd = Some(Fd(3));
+        let fork = given.op(OpKind::Fork, 2.2, 1);
+        (fork.length, fork.result) = (Some(2), Outcome::ok(2));
+        given.write(3.0, (2, 1), (0, 700));
+        given.write(4.0, (1, 1), (700, 50));
+        // What was closed is no file's any more.
+        given.write(5.0, (1, 3), (0, 1 << 30));
+        given.unlink(6.0, "out");
+        let learnt = learnt(DAY_NS, given);
+        assert_eq!(learnt.profiles[0].files, [(0.0, 5.0, 750)]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use fsage_format::result::run::WorkloadRun;
 use fsage_format::result::validation::Validation;
 
 use super::stored;
+use crate::target::was_temporary;
 
 /// Everything that the guidelines look at.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -44,6 +45,14 @@ pub struct TargetEvidence {
     pub spec: String,
     /// What is known of it.
     pub record: Option<TargetRecord>,
+}
+
+impl TargetEvidence {
+    /// Whether it was made for the occasion: as its record says, and where none was kept as its specification does.
+    pub fn was_temporary(&self) -> bool {
+        let record = self.record.as_ref();
+        record.map_or_else(|| was_temporary(&self.spec), |record| record.scratch)
+    }
 }
 
 /// A workload.

@@ -7,8 +7,6 @@ use fsage_format::result::validation::{Pair, VALIDATION_FORMAT, Validation};
 use fsage_stats::{drift, mean, outliers, shapiro_wilk, summary};
 use fsage_workload::WorkloadSpec;
 
-use crate::target::was_temporary;
-
 use super::evidence::{Cell, Evidence, Measured, TargetEvidence, WorkloadEvidence};
 
 /// Workloads that exercise few operations, one after the other (Traeger 2007, section 9).
@@ -192,7 +190,7 @@ pub(super) fn run(r: &WorkloadRun) -> Evidence {
         workload: name,
         target: r.target.clone(),
         cache: (!cold.is_empty()).then(|| format!("cold by {}", cold.join(", "))),
-        fresh: Some(was_temporary(&r.target)),
+        fresh: Some(r.environment.target.scratch),
         runs: 1,
         elapsed_ns: Some(elapsed_ns as f64),
         metrics: vec![Measured {
@@ -239,21 +237,21 @@ pub(super) fn validation(v: &Validation, profiles: &[SystemProfile]) -> Evidence
         let named = v.workloads.iter().find(|w| w.name == pair.workload);
         let spec = named.map_or(pair.workload.as_str(), |w| w.spec.as_str());
         add_workload(&mut evidence, &pair.workload, spec, None);
-        evidence
-            .cells
-            .push(pair_cell(v, pair, &spec_of(&pair.target)));
+        let target = evidence.targets.iter().find(|t| t.name == pair.target);
+        let fresh = target.map(TargetEvidence::was_temporary);
+        evidence.cells.push(pair_cell(v, pair, fresh));
     }
     evidence
 }
 
-fn pair_cell(v: &Validation, pair: &Pair, target_spec: &str) -> Cell {
+fn pair_cell(v: &Validation, pair: &Pair, fresh: Option<bool>) -> Cell {
     let samples: Vec<f64> = pair.measured_runs_ns.iter().map(|n| *n as f64).collect();
     Cell {
         name: format!("{} on {}", pair.workload, pair.target),
         workload: pair.workload.clone(),
         target: pair.target.clone(),
         cache: Some(v.cache.clone()).filter(|c| !c.is_empty()),
-        fresh: Some(was_temporary(target_spec)),
+        fresh,
         runs: samples.len(),
         elapsed_ns: Some(pair.measured_elapsed_ns),
         metrics: vec![Measured {

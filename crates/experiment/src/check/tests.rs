@@ -182,7 +182,6 @@ const CASES: &[(&str, &str, Change)] = &[
     }),
     ("zcav", "ext4: its device", |e| e.targets[0].record = None),
     ("aging", "how it was used before", |e| {
-        e.targets[0].spec = "/mnt".into();
         e.targets[0].record.as_mut().unwrap().scratch = false;
     }),
     ("other-processes", "others used 42.0 %", |e| {

@@ -39,7 +39,7 @@ pub fn parse_with(schemes: &Registry, text: &str) -> Result<Arc<dyn TargetSpec>,
     Ok(spec)
 }
 
-/// Whether a target of which a result tells the specification was made for the occasion.
+/// Whether a target of which a result has no record, and only the specification, was made for the occasion.
 pub fn was_temporary(spec: &str) -> bool {
     SCHEMES.parse(spec).is_ok_and(|spec| spec.is_temporary())
 }

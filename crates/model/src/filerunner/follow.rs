@@ -3,11 +3,10 @@
 
 use fsage_cache::{PageCache, PageState, Policy, Start, WriteBack};
 use fsage_core::{Fd, FileId, KindClass, Op, OpFlags, OpKind, PathTable};
+use fsage_namespace::descriptors::{Descriptors, follow, gone, install, settle};
 use fsage_namespace::flags::{O_CREAT, O_DIRECTORY, O_EXCL};
 use fsage_namespace::path::{beneath, components, join};
 use rustc_hash::FxHashMap;
-
-use crate::descriptors::{Descriptors, follow, install, settle};
 
 use super::operation::Operation;
 
@@ -121,11 +120,11 @@ impl Follower {
         if op.record.contains(OpFlags::COLD_DATA) {
             self.cache.make_cold(|_| false);
         }
-        for file in settle(&mut self.descriptors, op) {
+        for file in gone(settle(&mut self.descriptors, op)) {
             self.closed(file);
         }
         if matches!(op.kind, OpKind::Dup | OpKind::Exec) || op.kind.class() == KindClass::Process {
-            for file in follow(&mut self.descriptors, op) {
+            for file in gone(follow(&mut self.descriptors, op)) {
                 self.closed(file);
             }
         }
@@ -211,7 +210,7 @@ impl Follower {
         if let Some(known) = self.files.get_mut(file as usize) {
             known.open += 1;
         }
-        for old in install(&mut self.descriptors, op, fd, file) {
+        for old in gone(install(&mut self.descriptors, op, fd, file)) {
             self.closed(old);
         }
     }

@@ -4,14 +4,13 @@ mod change;
 mod files;
 
 use fsage_core::{Errno, FileId, KindClass, Op, OpFlags, OpKind, PathId, PathTable};
+use fsage_namespace::descriptors::{Descriptors, follow, gone, settle};
 use fsage_namespace::flags::{
     AT_SYMLINK_NOFOLLOW, O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_TMPFILE, O_TRUNC,
     follows_last,
 };
 use fsage_namespace::path::{beneath, is_beneath, join, normal};
 use rustc_hash::FxHashMap;
-
-use crate::descriptors::{Descriptors, follow, settle};
 
 use super::model::{Pick, Stage, Type};
 use super::recency::Recency;
@@ -327,7 +326,7 @@ impl Resolver {
     }
 
     fn one(&mut self, op: &Op, paths: &PathTable) -> Result<Done, Out> {
-        for open in settle(&mut self.descriptors, op) {
+        for open in gone(settle(&mut self.descriptors, op)) {
             self.let_go(open);
         }
         match op.kind {
@@ -337,8 +336,7 @@ impl Resolver {
             | OpKind::Dup
             | OpKind::Chdir
             | OpKind::Fchdir => {
-                let gone = follow(&mut self.descriptors, op);
-                for open in gone {
+                for open in gone(follow(&mut self.descriptors, op)) {
                     self.let_go(open);
                 }
                 let leaves = op.kind == OpKind::Exec || op.length == Some(1);

@@ -1,7 +1,9 @@
-//! Open descriptors, and how accesses follow each other through them.
+//! Open descriptors, and how accesses follow each other in open files.
 
-use fsage_core::{FileId, Op, OpFlags, OpKind};
-use fsage_namespace::flags::{CLONE_THREAD, O_CLOEXEC, O_DIRECT};
+use fsage_core::{Fd, FileId, Op, OpFlags, OpKind};
+use fsage_namespace::Closed;
+use fsage_namespace::descriptors::{Descriptors, follow, install, settle};
+use fsage_namespace::flags::{CLONE_FILES, O_DIRECT};
 use rustc_hash::FxHashMap;
 
 use super::AccessPattern;
@@ -16,11 +18,11 @@ struct Ends {
     write: Option<u64>,
 }
 
+/// An open file, which all copies of its descriptor share.
 #[derive(Debug, Clone, Copy, Default)]
 struct Open {
     ends: Ends,
-    close_on_exec: bool,
-    /// Whether the descriptor was opened in the stream, so that it counts as an open file.
+    /// Whether it was opened in the stream, so that its descriptors count as open.
     counted: bool,
     /// Whether it goes past the page cache.
     direct: bool,
@@ -29,10 +31,9 @@ struct Open {
 /// All processes' descriptors.
 #[derive(Debug, Default)]
 pub(super) struct Locality {
-    tables: FxHashMap<u32, FxHashMap<i32, Open>>,
+    descriptors: Descriptors<Open>,
     /// Files accessed without a descriptor (traces that have none), by process.
     files: FxHashMap<(u32, FileId), Ends>,
-    held: usize,
     open: u64,
     pub reads: AccessPattern,
     pub writes: AccessPattern,
@@ -45,30 +46,24 @@ impl Locality {
     }
 
     /// Whether a transfer goes past the page cache.
-    pub fn is_direct(&self, op: &Op) -> bool {
+    pub fn is_direct(&mut self, op: &Op) -> bool {
         let fd = op.fd.filter(|_| op.kind != OpKind::Fault);
-        fd.is_some_and(|fd| self.descriptor(op.pid.0, fd.0).direct)
-    }
-
-    /// What is known of a descriptor; nothing of one that was there before.
-    fn descriptor(&self, pid: u32, fd: i32) -> Open {
-        let table = self.tables.get(&pid);
-        let open = table.and_then(|table| table.get(&fd));
-        open.copied().unwrap_or_default()
+        let open = fd.and_then(|fd| self.descriptors.description(op.pid.0, fd));
+        open.is_some_and(|open| open.direct)
     }
 
     pub fn take(&mut self, op: &Op) {
+        let closed = settle(&mut self.descriptors, op);
+        self.closed(closed);
         let ok = op.result.is_ok();
         match op.kind {
-            OpKind::Open | OpKind::Dup if ok => self.opened(op),
+            OpKind::Open if ok => self.opened(op, op.flags & O_DIRECT != 0),
+            OpKind::Dup if ok => self.copied(op),
             OpKind::Close if ok => {
-                if let Some(fd) = op.fd {
-                    self.close(op.pid.0, fd.0);
-                }
+                let closed = op.fd.and_then(|fd| self.descriptors.close(op.pid.0, fd));
+                self.closed(closed);
             }
-            OpKind::Fork if ok && op.flags & CLONE_THREAD == 0 => self.fork(op),
-            OpKind::Exec if ok => self.exec(op.pid.0),
-            OpKind::Exit if op.length == Some(1) => self.exit(op.pid.0),
+            OpKind::Fork | OpKind::Exec | OpKind::Exit if ok => self.process(op),
             OpKind::Read | OpKind::CopyIn | OpKind::Sendfile | OpKind::SpliceIn if ok => {
                 self.access(op, false);
             }
@@ -77,99 +72,97 @@ impl Locality {
         }
     }
 
-    fn opened(&mut self, op: &Op) {
-        let Some(fd) = op.result.value().and_then(|fd| i32::try_from(fd).ok()) else {
+    /// The descriptor that an operation gives, if it is followed. A trace without descriptors says nothing about how many
+    /// are open.
+    fn given(&self, op: &Op) -> Option<Fd> {
+        let fd = op.result.value().and_then(|fd| i32::try_from(fd).ok())?;
+        let is_file = !op.record.contains(OpFlags::NOT_A_FILE);
+        (is_file && self.descriptors.held().0 < MAX_OPEN).then_some(Fd(fd))
+    }
+
+    fn opened(&mut self, op: &Op, direct: bool) {
+        let Some(fd) = self.given(op) else {
             return;
         };
-        // A trace without descriptors says nothing about how many are open.
-        if op.record.contains(OpFlags::NOT_A_FILE) || self.held >= MAX_OPEN {
-            return;
-        }
-        if op.kind == OpKind::Dup && op.fd.map(|old| old.0) == Some(fd) {
-            return;
-        }
-        let direct = match op.kind {
-            OpKind::Open => op.flags & O_DIRECT != 0,
-            _ => op
-                .fd
-                .is_some_and(|old| self.descriptor(op.pid.0, old.0).direct),
-        };
-        self.close(op.pid.0, fd);
         let open = Open {
             ends: Ends::default(),
-            close_on_exec: op.kind == OpKind::Open && op.flags & O_CLOEXEC != 0,
             counted: true,
             direct,
         };
-        self.tables.entry(op.pid.0).or_default().insert(fd, open);
-        self.held += 1;
         self.open += 1;
+        let closed = install(&mut self.descriptors, op, fd, open);
+        self.closed(closed);
     }
 
-    fn close(&mut self, pid: u32, fd: i32) {
-        let old = self
-            .tables
-            .get_mut(&pid)
-            .and_then(|table| table.remove(&fd));
-        self.forget(old.into_iter());
-    }
-
-    fn forget(&mut self, gone: impl Iterator<Item = Open>) {
-        for open in gone {
-            self.held = self.held.saturating_sub(1);
-            self.open = self.open.saturating_sub(u64::from(open.counted));
+    fn copied(&mut self, op: &Op) {
+        let (Some(new), Some(old)) = (self.given(op), op.fd) else {
+            return;
+        };
+        if new == old {
+            return;
+        }
+        match self.descriptors.description(op.pid.0, old) {
+            Some(open) => {
+                self.open += u64::from(open.counted);
+                let closed = follow(&mut self.descriptors, op);
+                self.closed(closed);
+            }
+            // Of what was there before the stream the copy alone is known to be open.
+            None => self.opened(op, false),
         }
     }
 
-    fn fork(&mut self, op: &Op) {
-        let Some(child) = op.length.and_then(|pid| u32::try_from(pid).ok()) else {
-            return;
+    fn process(&mut self, op: &Op) {
+        let before = self.descriptors.held().0;
+        let table = match op.kind {
+            OpKind::Fork => op.length.and_then(|child| u32::try_from(child).ok()),
+            _ => Some(op.pid.0),
         };
-        // A copy that is not kept is not made: every child of a process with many descriptors asks for one.
-        let fits =
-            |table: &&FxHashMap<i32, Open>| self.held.saturating_add(table.len()) <= MAX_OPEN;
-        let table = self.tables.get(&op.pid.0).filter(fits);
-        let Some(copy) = table.filter(|_| child != op.pid.0).cloned() else {
-            return;
-        };
-        self.exit(child);
-        self.held += copy.len();
-        self.open += copy.values().filter(|open| open.counted).count() as u64;
-        self.tables.insert(child, copy);
+        if op.kind == OpKind::Exec && self.descriptors.knows(op.pid.0) {
+            // A new program has a table of its own, which may be a copy.
+            self.descriptors.unshare(op.pid.0, CLONE_FILES);
+            self.counts_copy(before, table);
+        }
+        let closed = follow(&mut self.descriptors, op);
+        if op.kind == OpKind::Fork {
+            self.counts_copy(before, table);
+        }
+        self.closed(closed);
     }
 
-    fn exec(&mut self, pid: u32) {
-        let Some(table) = self.tables.get_mut(&pid) else {
+    /// Counts the descriptors of a table that is a copy: more are held than before.
+    fn counts_copy(&mut self, before: usize, table: Option<u32>) {
+        let Some(pid) = table.filter(|_| self.descriptors.held().0 > before) else {
             return;
         };
-        let mut gone = Vec::new();
-        table.retain(|_, open| {
-            if open.close_on_exec {
-                gone.push(*open);
-            }
-            !open.close_on_exec
-        });
-        self.forget(gone.into_iter());
+        for fd in self.descriptors.descriptors(pid) {
+            let open = self.descriptors.description(pid, fd);
+            self.open += u64::from(open.is_some_and(|open| open.counted));
+        }
     }
 
-    fn exit(&mut self, pid: u32) {
-        if let Some(table) = self.tables.remove(&pid) {
-            self.forget(table.into_values());
+    fn closed(&mut self, closed: impl IntoIterator<Item = Closed<Open>>) {
+        for closed in closed {
+            let open = closed.last.as_ref();
+            let open = open.or_else(|| self.descriptors.open(closed.open));
+            let counted = open.is_some_and(|open| open.counted);
+            self.open = self.open.saturating_sub(u64::from(counted));
         }
     }
 
     fn ends(&mut self, op: &Op) -> Option<&mut Ends> {
-        let full = self.held >= MAX_OPEN;
         match (op.fd, op.file) {
             (Some(fd), _) => {
-                let table = self.tables.entry(op.pid.0).or_default();
-                if !table.contains_key(&fd.0) {
-                    if full {
+                let pid = op.pid.0;
+                if self.descriptors.open_of(pid, fd).is_none() {
+                    if self.descriptors.held().0 >= MAX_OPEN {
                         return None;
                     }
-                    self.held += 1;
+                    // It was there before the stream.
+                    let open = self.descriptors.add(Open::default());
+                    self.descriptors.install(pid, fd, open, false);
                 }
-                Some(&mut table.entry(fd.0).or_default().ends)
+                Some(&mut self.descriptors.description(pid, fd)?.ends)
             }
             (None, Some(file)) => {
                 if self.files.len() >= MAX_OPEN {

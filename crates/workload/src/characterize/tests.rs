@@ -288,6 +288,82 @@ fn descriptors_follow_fork_exec_and_exit() {
     assert_eq!(all.finish(0).open_files_max, 4);
 }
 
+/// What clone(2) makes with `CLONE_FILES` is another process with the same table: what one opens and closes is open and
+/// closed for both, until one begins a program of its own.
+#[test]
+fn processes_can_share_one_table_of_descriptors() {
+    let paths = PathTable::new();
+    let open = |pid, fd, at_us| Op {
+        pid: Pid(pid),
+        result: Outcome::ok(fd),
+        ..op(OpKind::Open, at_us)
+    };
+    let close = |pid, fd, at_us| Op {
+        pid: Pid(pid),
+        fd: Some(Fd(fd)),
+        ..op(OpKind::Close, at_us)
+    };
+    let fork = |flags| Op {
+        length: Some(2),
+        flags,
+        result: Outcome::ok(2),
+        ..op(OpKind::Fork, 10)
+    };
+    let exec = Op {
+        pid: Pid(2),
+        ..op(OpKind::Exec, 30)
+    };
+    let most = |ops: &[Op]| {
+        let mut all = Characterizer::new();
+        for op in ops {
+            all.take(op, &paths);
+        }
+        all.finish(0).open_files_max
+    };
+    for (flags, once, again) in [(0x400, 2, 2), (0, 3, 4)] {
+        let opened = [open(1, 3, 0), fork(flags), open(2, 4, 20)];
+        assert_eq!(most(&opened), once);
+        // The parent closes what the child opened, if that is its own too.
+        let closed = [&opened[..], &[close(1, 4, 22), open(1, 4, 24)]].concat();
+        assert_eq!(most(&closed), again);
+        let apart = [&opened[..2], &[exec, open(2, 4, 40)]].concat();
+        assert_eq!(most(&apart), 3);
+    }
+}
+
+/// Copies of a descriptor go on in one open file.
+#[test]
+fn what_one_copy_reads_the_next_goes_on_from() {
+    let paths = PathTable::new();
+    let mut all = Characterizer::new();
+    let open = Op {
+        result: Outcome::ok(3),
+        ..op(OpKind::Open, 0)
+    };
+    let dup = Op {
+        fd: Some(Fd(3)),
+        result: Outcome::ok(4),
+        ..op(OpKind::Dup, 10)
+    };
+    let read = |fd, at_us, offset| Op {
+        fd: Some(Fd(fd)),
+        ..data(OpKind::Read, at_us, offset, 4096, 4096)
+    };
+    for sent in [
+        open,
+        dup,
+        read(3, 20, 0),
+        read(4, 30, 4096),
+        read(3, 40, 8192),
+        read(4, 50, 0),
+    ] {
+        all.take(&sent, &paths);
+    }
+    let found = all.finish(0);
+    assert_eq!((found.reads.sequential, found.reads.random), (3, 1));
+    assert_eq!(found.open_files_max, 2);
+}
+
 proptest! {
     /// Any operations give sums that agree with themselves.
     #[test]

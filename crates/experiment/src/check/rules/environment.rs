@@ -4,7 +4,6 @@ use fsage_format::result::environment::{MachineRecord, TargetRecord};
 
 use super::{Answer, Evidence, Found, NOISY, mib, names, percent, split};
 use crate::check::evidence::TargetEvidence;
-use crate::target::was_temporary;
 
 /// Marks of runs that are told one by one.
 const TOLD_MARKS: usize = 2;
@@ -106,7 +105,7 @@ pub(in crate::check) fn aging(e: &Evidence) -> Answer {
     for target in &e.targets {
         let record = target.record.as_ref();
         let aged = record.and_then(|r| r.aged.as_deref());
-        let fresh = record.is_some_and(|r| r.scratch) || was_temporary(&target.spec);
+        let fresh = target.was_temporary();
         let image = record.and_then(|r| r.restored.as_ref());
         if let Some(restored) = image {
             let digest = restored.sha256.get(..16).unwrap_or(&restored.sha256);

@@ -232,8 +232,9 @@ impl OlderEnvironment {
             Some((name, cpu.strip_prefix("CPU ")?.parse().ok()?))
         });
         TargetRecord {
+            // Of these nothing else said that they were made for the occasion.
+            scratch: mkfs.is_some() || self.target.starts_with("mem:"),
             target: self.target,
-            scratch: mkfs.is_some(),
             file_system: text(&self.file_system),
             source: text(&self.device).filter(|_| devices.is_empty()),
             mount_options: text(&self.mount_options),

@@ -1,10 +1,9 @@
 //! What operations on names change.
 
 use fsage_core::{Op, OpFlags, OpKind, PathTable};
+use fsage_namespace::descriptors::{gone, install};
 use fsage_namespace::flags::{O_APPEND, O_DIRECTORY, O_TRUNC};
 use rustc_hash::FxHashMap;
-
-use crate::descriptors::install;
 
 use super::super::model::Type;
 use super::{Cursor, Opened, Resolver};
@@ -123,7 +122,12 @@ impl Resolver {
         };
         *self.held.entry((pid, file)).or_default() += 1;
         *self.held_by_any.entry(file).or_default() += 1;
-        for old in install(&mut self.descriptors, op, fsage_core::Fd(fd), opened) {
+        for old in gone(install(
+            &mut self.descriptors,
+            op,
+            fsage_core::Fd(fd),
+            opened,
+        )) {
             self.let_go(old);
         }
     }
