@@ -53,15 +53,12 @@ impl Directories {
         let here = |held: &Held| held.place == item.place && held.by == slot;
         let number = self.0.iter().position(here)?;
         let held = self.0.get_mut(number)?;
-        match held.waiting.pop_front() {
-            Some(next) => {
-                held.by = next;
-                Some(next)
-            }
-            None => {
-                self.0.swap_remove(number);
-                None
-            }
+        if let Some(next) = held.waiting.pop_front() {
+            held.by = next;
+            Some(next)
+        } else {
+            self.0.swap_remove(number);
+            None
         }
     }
 }

@@ -143,10 +143,10 @@ pub struct Resolved {
 impl Resolved {
     /// Whether the directory of its first path is held for it, as for all that makes or removes a name there, be it in vain.
     pub(crate) fn changes_names(&self, kind: OpKind) -> bool {
+        use OpKind::{Link, Mkdir, Mknod, Open, Rename, Rmdir, Symlink, Unlink};
         match kind {
-            OpKind::Open => matches!(self.action, Action::Open { created: true, .. }),
-            OpKind::Mkdir | OpKind::Mknod | OpKind::Symlink | OpKind::Link => true,
-            OpKind::Rename | OpKind::Unlink | OpKind::Rmdir => true,
+            Open => matches!(self.action, Action::Open { created: true, .. }),
+            Link | Mkdir | Mknod | Rename | Rmdir | Symlink | Unlink => true,
             _ => false,
         }
     }
