@@ -20,7 +20,7 @@ const BOUNDS: &[(&str, [f64; 3])] = &[
     ("lfs-small:files=1000", [0.5, 1.0, 1.0]),
     ("small-read", [0.5, 0.5, 0.5]),
     ("webserver:nthreads=2", [0.5, 0.5, 1.5]),
-    ("mongo", [0.5, 0.5, 0.5]),
+    ("mongo", [0.5, 0.5, 1.0]),
     // Reads here and there are read ahead for.
     ("bonnie:size=16M,files=500", [0.5, 1.0, 2.0]),
     ("lfs-large:size=16M", [0.1, 0.1, 0.5]),

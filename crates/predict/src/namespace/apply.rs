@@ -33,7 +33,7 @@ impl Namespace {
                 }
             }
             // One without a descriptor is fsage's own, of the target's root.
-            OpKind::Sync | OpKind::Syncfs if op.fd.is_none() => {
+            kind if kind == OpKind::Sync || kind == OpKind::Syncfs && op.fd.is_none() => {
                 out.charged = true;
                 out.action = Action::Plain;
             }
