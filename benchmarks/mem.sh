@@ -12,7 +12,11 @@ kept=$(mktemp -d)
 trap 'rm -rf "$kept"' EXIT
 set --
 for workload in postmark:files=2000,transactions=5000 sdet:scripts=2 andrew lfs-small:files=1000 \
-    small-read webserver:nthreads=2 mongo bonnie:size=16M,files=500; do
+    small-read webserver:nthreads=2 mongo bonnie:size=16M,files=500 lfs-large:size=16M \
+    seqio:size=64K-4M,total=16M readers:total=16M,n=2 stride:size=16M,s=4 varying:chunks=2,ops=500 \
+    selfscale:size=8M,requests=2000 varmail:nthreads=1 webproxy:nthreads=4,nfiles=1000 \
+    fileserver:nthreads=1,nfiles=500 oltp:nshadows=4,ndbwriters=2 \
+    videoserver:filesize=1M,numactivevids=4,numpassivevids=4,nthreads=4,eventrate=0; do
     set -- "$@" --workload "$workload"
 done
 {

@@ -174,8 +174,12 @@ impl State {
             .body()?
             .write(offset, data, &mut self.pool);
         self.change_inode(open.ino, allocated > 0 || reserved || end > size);
+        if open.flags.sync {
+            // O_SYNC: the kernel calls the file system's fsync, which makes times stable too (`generic_write_sync`).
+            self.cpu(self.truth.calls.fsync_ns);
+        }
         if open.flags.sync || open.flags.direct {
-            self.make_stable(open.ino, open.flags.direct && !open.flags.sync, true)?;
+            self.make_stable(open.ino, !open.flags.sync, false)?;
         }
         Ok((data.len(), end))
     }

@@ -51,16 +51,35 @@ pub(crate) enum Step {
     /// It comes to pages of a file, from the first to before the last, which somebody has asked for.
     Comes(u32, u64, u64),
     Asks(Ask),
+    /// So many blocks of metadata are committed, with what others wait for; of none the commit that is under way is
+    /// waited for.
+    Commits(u64),
+    /// What the device holds is made stable.
+    Flushes,
 }
 
 /// What an operation comes to and asks for, in order.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Asks {
     pub all: Vec<Step>,
     /// Whether that is of names and inodes.
     pub names: bool,
+    /// What of its charges at the device is the call's own work, where it moves data.
+    pub own: Option<Own>,
     /// Its number among those that were expected before they came.
     expected: u64,
+}
+
+/// What a call works itself of what the device is charged for.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Own {
+    /// KiB that it reads, of which so many are charged as cached.
+    pub kib: f64,
+    pub cached_kib: f64,
+    /// Pages that it brings into memory itself.
+    pub missed: u64,
+    /// Pages that are brought for a write to a part of each.
+    pub parts: u64,
 }
 
 impl Asks {
@@ -72,6 +91,7 @@ impl Asks {
     /// Nothing is asked for.
     pub fn clear(&mut self) {
         self.names = false;
+        self.own = None;
         self.all.clear();
     }
 
@@ -79,8 +99,14 @@ impl Asks {
     fn requests(&self) -> impl DoubleEndedIterator<Item = Ask> + '_ {
         self.all.iter().filter_map(|step| match step {
             Step::Asks(ask) => Some(*ask),
-            Step::Comes(..) => None,
+            Step::Comes(..) | Step::Commits(_) | Step::Flushes => None,
         })
+    }
+
+    /// Whether something is to be made stable.
+    pub fn syncs(&self) -> bool {
+        let syncs = |step: &Step| matches!(step, Step::Commits(_) | Step::Flushes);
+        self.all.iter().any(syncs)
     }
 
     /// Whether it comes to names and inodes that all are there, or on their way for others.
@@ -94,6 +120,9 @@ enum Work {
     Of(Ask),
     /// Blocks of metadata somewhere, in nanoseconds.
     Names(u64),
+    /// So many blocks behind the last commit.
+    Commit(u64),
+    Flush,
 }
 
 /// Pages on their way.
@@ -118,6 +147,11 @@ pub(crate) fn snapped_kib(kib: u64, near_kib: u64) -> u64 {
     }
 }
 
+/// Blocks of FSYC: of the new inode, of its name, and of its directory's inode.
+const COMMITTED: f64 = 3.0;
+/// Where commits lie, one behind the other: far from all else.
+const JOURNAL: u64 = 1 << 62;
+
 /// Requests that begin farther before a page do not bring it: read-ahead of 16 MiB.
 const LONGEST: u64 = 4096;
 /// Requests that are remembered after they were served.
@@ -135,13 +169,22 @@ pub(crate) struct Arm {
     /// How much longer a read takes so many KiB off the last request.
     off_ns: Vec<(f64, f64)>,
     near_kib: Option<u64>,
-    /// What of a read of a page is the call's own work.
-    own_ns: f64,
+    /// What reads take in memory, by KiB, and what one of a page takes whose page is not there: of a hole.
+    cached_ns: Vec<(f64, f64)>,
+    hole_ns: f64,
+    /// What of a lookup in a block that was read is the call's own work.
+    name_ns: f64,
     /// One block of metadata.
     access_ns: f64,
     at: Option<u64>,
     free_at: u64,
-    asked: VecDeque<(Work, Option<u64>)>,
+    /// With when their service begins and ends, once that is known.
+    asked: VecDeque<(Work, Option<(u64, u64)>)>,
+    /// What a commit takes of [`COMMITTED`] blocks behind the last one, and what making stable takes of it.
+    commit_ns: f64,
+    flush_ns: f64,
+    /// The last commit.
+    committing: Option<u64>,
     /// The number of the first of them.
     first: u64,
     arriving: Vec<Arriving>,
@@ -158,16 +201,19 @@ impl Arm {
             return None;
         }
         let value = |name: &str| vector.named(name).map(|e| e.value).filter(|&v| v > 0.0);
-        let own_ns = value("RC4").unwrap_or(0.0);
+        let cached_ns = series(vector, "RC");
+        let cached = |kib| linear(&cached_ns, kib).unwrap_or(0.0);
+        // A hole's pages are given room in memory as those are that are read.
+        let holes = series(vector, "RHO");
+        let hole = |kib| linear(&holes, kib).unwrap_or_else(|| cached(kib));
+        let hole_ns = hole(PAGE_KIB).max(cached(PAGE_KIB));
         let next_ns = value("RFN")?;
         // Files of one page and of four lie equally far off.
-        let more_ns = (value("RF16")? - value("RF4")?).max(0.0) / 3.0;
-        let points = metric::family("RX").into_iter().flat_map(FamilyId::metrics);
-        let off_ns = points.filter_map(|id| {
-            let ns = (vector.get(id)?.value - next_ns).max(0.0);
-            Some((f64::from(id.point()?), ns))
-        });
-        let page_ns = (next_ns - own_ns).max(0.0);
+        let read_ns = value("RF16")? - value("RF4")?;
+        let more_ns = (read_ns - (hole(4.0 * PAGE_KIB) - hole(PAGE_KIB))).max(0.0) / 3.0;
+        let off_ns = series(vector, "RX").into_iter();
+        let off_ns = off_ns.map(|(kib, ns)| (kib, (ns - next_ns).max(0.0)));
+        let page_ns = (next_ns - hole_ns).max(0.0);
         let written = value("DTF").zip(value("DTR"));
         Some(Self {
             page_ns,
@@ -176,11 +222,16 @@ impl Arm {
             more_written_ns: written.map_or(more_ns, |(_, rate)| PAGE_KIB * 1e9 / rate),
             off_ns: off_ns.collect(),
             near_kib: value("RXB").map(|kib| kib as u64),
-            own_ns,
+            cached_ns,
+            hole_ns,
+            name_ns: value("LUS_NC").unwrap_or(hole_ns),
             access_ns: value("RFF")?,
             at: None,
             free_at: 0,
             asked: VecDeque::new(),
+            commit_ns: value("FSYC").map_or(0.0, |ns| ns - value("FSYQ").unwrap_or(0.0)),
+            flush_ns: value("FSYT").map_or(0.0, |ns| ns - value("FSYQ").unwrap_or(0.0)),
+            committing: None,
             first: 0,
             arriving: Vec::new(),
             expected: BTreeMap::new(),
@@ -188,9 +239,35 @@ impl Arm {
         })
     }
 
-    /// What of a read from it is the call's own work.
-    pub fn own_ns(&self) -> f64 {
-        self.own_ns
+    /// What of an operation's charges at the device is the call's own work.
+    pub fn own_ns(&self, asks: Option<&Asks>) -> f64 {
+        let Some(asks) = asks else {
+            return self.cached(PAGE_KIB);
+        };
+        let Some(own) = asks.own else {
+            let reads = asks.requests().any(|ask| !ask.write);
+            return if asks.names {
+                self.name_ns
+            } else {
+                f64::from(u8::from(reads)) * self.hole_ns
+            };
+        };
+        let cached = if own.cached_kib > 0.0 {
+            self.cached(own.cached_kib)
+        } else {
+            0.0
+        };
+        let read = if own.kib > 0.0 {
+            self.cached(own.kib)
+        } else {
+            0.0
+        };
+        let page_ns = (self.hole_ns - self.cached(PAGE_KIB)).max(0.0);
+        (read - cached).max(0.0) + own.missed as f64 * page_ns + own.parts as f64 * self.hole_ns
+    }
+
+    fn cached(&self, kib: f64) -> f64 {
+        linear(&self.cached_ns, kib).unwrap_or(0.0)
     }
 
     fn ask(&mut self, work: Work) -> u64 {
@@ -270,6 +347,14 @@ impl Arm {
                     self.take_over((file, first, end), asks.expected)
                 }
                 Step::Asks(ask) => self.is_left(ask, asks.expected),
+                Step::Commits(blocks) => {
+                    waits.extend(self.commit(blocks, at));
+                    Vec::new()
+                }
+                Step::Flushes => {
+                    waits.push_back(self.ask(Work::Flush));
+                    Vec::new()
+                }
             };
             for ask in asked {
                 let number = self.asks(ask);
@@ -281,6 +366,30 @@ impl Arm {
             }
         }
         waits
+    }
+
+    /// The commit of so many blocks: one that has not begun at `at` takes them too.
+    fn commit(&mut self, blocks: u64, at: u64) -> Option<u64> {
+        let under_way = (self.committing).filter(|&n| self.done(n).is_none_or(|end| end > at));
+        if blocks == 0 {
+            return under_way;
+        }
+        let joined = under_way.filter(|&n| self.begins(n).is_none_or(|begins| begins > at));
+        let place = joined.and_then(|n| n.checked_sub(self.first));
+        if let Some((Work::Commit(before), None)) =
+            place.and_then(|place| self.asked.get_mut(place as usize))
+        {
+            *before += blocks;
+        }
+        let number = joined.unwrap_or_else(|| self.ask(Work::Commit(blocks)));
+        self.committing = Some(number);
+        Some(number)
+    }
+
+    /// When a request's service begins, where that is known.
+    fn begins(&self, number: u64) -> Option<u64> {
+        let place = number.checked_sub(self.first)?;
+        self.asked.get(place as usize)?.1.map(|served| served.0)
     }
 
     /// Requests that bring some pages and are not done at `at`.
@@ -311,7 +420,7 @@ impl Arm {
     fn done(&self, number: u64) -> Option<u64> {
         let place = number.checked_sub(self.first);
         let asked = place.and_then(|place| self.asked.get(place as usize));
-        asked.map_or(Some(0), |asked| asked.1)
+        asked.map_or(Some(0), |asked| asked.1.map(|served| served.1))
     }
 
     /// Serves a request for which somebody waits from `at` on; returns when it is done.
@@ -322,18 +431,21 @@ impl Arm {
         let Some(&(work, served)) = self.asked.get(place) else {
             return at;
         };
-        if let Some(done) = served {
+        if let Some((_, done)) = served {
             return done.max(at);
         }
         let ns = self.takes_ns(work);
-        let done = self.free_at.max(at).saturating_add(ns as u64);
+        let begins = self.free_at.max(at);
+        let done = begins.saturating_add(ns as u64);
         self.free_at = done;
         self.at = match work {
             Work::Of(ask) => ask.block.map(|block| block + ask.pages),
             Work::Names(_) => None,
+            Work::Commit(_) => Some(JOURNAL),
+            Work::Flush => self.at,
         };
         if let Some(asked) = self.asked.get_mut(place) {
-            asked.1 = Some(done);
+            asked.1 = Some((begins, done));
         }
         done
     }
@@ -341,6 +453,11 @@ impl Arm {
     fn takes_ns(&self, work: Work) -> f64 {
         let ask = match work {
             Work::Names(ns) => return ns as f64,
+            Work::Flush => return self.flush_ns,
+            Work::Commit(blocks) => {
+                let more_ns = (blocks as f64 - COMMITTED) * self.more_written_ns;
+                return (self.commit_ns + more_ns).max(0.0) + self.way_ns(Some(JOURNAL));
+            }
             Work::Of(ask) => ask,
         };
         let (page_ns, more_ns) = if ask.write {
@@ -348,22 +465,23 @@ impl Arm {
         } else {
             (self.page_ns, self.more_ns)
         };
+        page_ns + ask.pages.saturating_sub(1) as f64 * more_ns + self.way_ns(ask.block)
+    }
+
+    /// What the arm takes to a place, in pages; to one that nobody knows as long as to one far off.
+    fn way_ns(&self, to: Option<u64>) -> f64 {
         let most = self.off_ns.last().map_or(0.0, |point| point.0);
-        let pages = self.at.zip(ask.block).map(|(at, to)| at.abs_diff(to));
+        let pages = self.at.zip(to).map(|(at, to)| at.abs_diff(to));
         let kib = pages.map_or(most, |pages| {
             let kib = pages.saturating_mul(PAGE_KIB as u64);
             let kib = self.near_kib.map_or(kib, |near| snapped_kib(kib, near));
             (kib as f64).min(most)
         });
-        let off_ns = if kib > 0.0 {
-            linear(
-                &self.off_ns,
-                kib.max(self.off_ns.first().map_or(0.0, |point| point.0)),
-            )
-        } else {
-            None
-        };
-        page_ns + ask.pages.saturating_sub(1) as f64 * more_ns + off_ns.unwrap_or(0.0)
+        if kib <= 0.0 {
+            return 0.0;
+        }
+        let first = self.off_ns.first().map_or(0.0, |point| point.0);
+        linear(&self.off_ns, kib.max(first)).unwrap_or(0.0)
     }
 
     /// Something else keeps it until then, and takes the arm away.
@@ -371,21 +489,24 @@ impl Arm {
         self.free_at = self.free_at.max(until);
         self.at = None;
     }
+}
 
-    /// The only thread that does anything has had what it asked for by `ends`.
-    pub fn alone(&mut self, asks: Option<&Asks>, device_ns: f64, ends: u64) {
-        let last = asks.and_then(|asks| asks.requests().next_back());
-        if let Some(ask) = last {
-            self.at = ask.block.map(|block| block + ask.pages);
-        } else if device_ns >= self.access_ns / 2.0 {
-            self.at = None;
-        }
-        self.free_at = self.free_at.max(ends);
-    }
+/// The points of a series that was measured, back to back.
+fn series(vector: &SystemVector, stem: &str) -> Vec<(f64, f64)> {
+    let all = metric::family(stem).into_iter().flat_map(FamilyId::metrics);
+    let points = all.filter(|id| id.gap() == 0).filter_map(|id| {
+        let kib = f64::from(id.point()?);
+        Some((kib, vector.get(id)?.value))
+    });
+    points.collect()
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "exact by construction")]
+#[allow(
+    clippy::float_cmp,
+    clippy::unwrap_used,
+    reason = "exact by construction"
+)]
 mod tests {
     use super::*;
     use fsage_core::metric::MetricId;
@@ -465,6 +586,88 @@ mod tests {
         let done = waits.iter().fold(2000, |at, &n| arm.serve(n, at));
         assert_eq!((waits.len(), done), (2, 2000 + 170 + 150));
         assert!(arm.expected.is_empty());
+    }
+
+    #[test]
+    fn who_syncs_before_a_commit_begins_shares_it_and_who_finds_it_under_way_waits() {
+        let metric = |(name, v): (&str, f64)| (MetricId::parse(name).unwrap(), v, v, v);
+        let of = [
+            ("RFF", 1050.0),
+            ("RFN", 50.0),
+            ("RXA256", 1050.0),
+            ("RX128", 1050.0),
+            ("RF4", 1050.0),
+        ];
+        let syncs = [
+            ("RF16", 1110.0),
+            ("FSYC", 510.0),
+            ("FSYT", 310.0),
+            ("FSYQ", 10.0),
+        ];
+        let mut arm = Arm::of(&SystemVector::new(
+            "s",
+            of.into_iter().chain(syncs).map(metric),
+        ))
+        .unwrap();
+        let asks = |all: &[Step]| Asks {
+            all: all.to_vec(),
+            ..Asks::default()
+        };
+        let begin = |arm: &mut Arm, all: &[Step], at| arm.begin(Some(&asks(all)), 0.0, at);
+        let one = begin(&mut arm, &[Step::Commits(3)], 0);
+        let other = begin(&mut arm, &[Step::Commits(2)], 0);
+        assert_eq!(one, other);
+        // Two blocks more, of 20 each; the arm comes from elsewhere.
+        assert_eq!(arm.serve(one[0], 0), 500 + 1000 + 2 * 20);
+        // It has begun: another one is behind it, and whoever needs nothing waits for it.
+        let next = begin(&mut arm, &[Step::Commits(3)], 100);
+        assert_ne!(next, one);
+        assert_eq!(begin(&mut arm, &[Step::Commits(0)], 100), next);
+        assert_eq!(arm.serve(next[0], 100), 1540 + 500);
+        assert!(begin(&mut arm, &[Step::Commits(0)], 5000).is_empty());
+        let flush = begin(&mut arm, &[Step::Flushes], 5000);
+        assert_eq!(arm.serve(flush[0], 5000), 5300);
+    }
+
+    #[test]
+    fn what_is_the_calls_own_is_not_asked_of_the_device() {
+        let metric = |(name, v): (&str, f64)| (MetricId::parse(name).unwrap(), v, v, v);
+        let of = [
+            ("RFF", 1050.0),
+            ("RFN", 50.0),
+            ("RXA256", 1050.0),
+            ("RX128", 1050.0),
+            ("RF4", 1050.0),
+        ];
+        let own = [
+            ("RF16", 1170.0),
+            ("RC4", 4.0),
+            ("RC16", 16.0),
+            ("RHO4", 10.0),
+            ("RHO16", 40.0),
+        ];
+        let arm = Arm::of(&SystemVector::new(
+            "s",
+            of.into_iter().chain(own).map(metric),
+        ))
+        .unwrap();
+        // Of each page 10 is the reader's.
+        assert_eq!((arm.page_ns, arm.more_ns), (40.0, 30.0));
+        let read = |kib, cached_kib, missed, parts| {
+            let own = Some(Own {
+                kib,
+                cached_kib,
+                missed,
+                parts,
+            });
+            arm.own_ns(Some(&Asks {
+                own,
+                ..Asks::default()
+            }))
+        };
+        assert_eq!(read(16.0, 0.0, 4, 0), 16.0 + 4.0 * 6.0);
+        assert_eq!(read(16.0, 4.0, 0, 0), 12.0);
+        assert_eq!(read(0.0, 0.0, 0, 2), 20.0);
     }
 
     #[test]

@@ -694,6 +694,15 @@ fn a_sync_of_several_files_costs_by_their_number() {
 }
 
 #[test]
+fn a_syncfs_without_a_descriptor_is_of_the_target() {
+    let mut s = Script::default();
+    s.open("/a", CREATE, 3);
+    s.data(OpKind::Write, 3, 0, 8192);
+    s.fd(OpKind::Syncfs, 3).fd = None;
+    assert_eq!(syncs(&s), ["SYNC"]);
+}
+
+#[test]
 fn direct_writes_pass_the_cache_and_their_blocks_wait_for_a_commit() {
     let mut s = Script::default();
     s.open("/d", CREATE, 3);

@@ -39,6 +39,8 @@ pub(crate) enum Batch {
     Fetching,
     /// The calls sleep for the device: a wait that is a fourth of the batch spoils it.
     Blocking,
+    /// The same for writes of what is in no cache, which wait for nothing but for what others have left to be written.
+    Writing,
 }
 
 /// The least run delay that spoils a batch of cached calls.
@@ -407,13 +409,14 @@ impl<'a> Lab<'a> {
         let preempted = match kind {
             Batch::Cached => waited > DELAY_LEAST_NS.max(took / 50),
             Batch::Changing | Batch::Fetching => waited > CHANGING_LEAST_NS.max(took / 2),
-            Batch::Blocking => waited > DELAY_LEAST_NS.max(took / 4),
+            Batch::Blocking | Batch::Writing => waited > DELAY_LEAST_NS.max(took / 4),
         };
         if preempted {
             self.measurements.reject();
         } else {
             self.sampled |= self.measurements.pending() > 0;
-            self.measurements.commit(kind == Batch::Blocking);
+            self.measurements
+                .commit(matches!(kind, Batch::Blocking | Batch::Writing));
         }
         !preempted
     }
@@ -422,7 +425,7 @@ impl<'a> Lab<'a> {
     fn divide(&mut self, gap: usize) {
         let Some(kind) = self.batch else { return };
         let most = match (kind, gap) {
-            (Batch::Blocking, _) => 64,
+            (Batch::Blocking | Batch::Writing, _) => 64,
             (_, 0 | 1) => 16,
             _ => 4,
         };
@@ -563,6 +566,22 @@ impl<'a> Lab<'a> {
             at += wrote as u64;
         }
         Ok(())
+    }
+
+    /// Has a file's data in memory again where a small cache of a computed target may have let it go; on a real machine a
+    /// look would warm the processor's caches.
+    pub(crate) fn bring_back(&mut self, path: &[u8], bytes: u64) -> Res {
+        if self.fs.virtual_time().is_none() {
+            return Ok(());
+        }
+        let mut buffer = vec![0; PAYLOAD_BYTES.min(bytes as usize)];
+        let fs = self.fs;
+        self.with_open(path, OpenFlags::READ, |_, handle| {
+            for at in (0..bytes).step_by(PAYLOAD_BYTES) {
+                fs.pread(handle, &mut buffer, at)?;
+            }
+            Ok(())
+        })
     }
 
     /// Runs something with an open file and closes it whatever comes.

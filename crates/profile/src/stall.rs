@@ -87,16 +87,19 @@ impl Lab<'_> {
         self.fs.virtual_time().map_or(0, VirtualTime::waited_ns)
     }
 
-    /// Whether the call that took `value` waited for most of it; nothing if it is no sample, since it was to find
+    /// Whether the call that took `value` waited for most of it, or where a computed clock tells it at all; nothing if it is no sample, since it was to find
     /// cached what it waited for.
     pub(crate) fn slept(&mut self, value: f64) -> Option<Slept> {
         let is_cached = matches!(self.batch, Some(Batch::Cached | Batch::Changing));
         if self.fs.virtual_time().is_some() {
-            let most = self.stalls.waited_ns.get() > 0
-                && self.stalls.waited_ns.get() as f64 >= value / 2.0;
+            let waited = self.stalls.waited_ns.get() > 0;
             return match self.batch {
-                Some(Batch::Cached) if most => None,
-                Some(Batch::Changing) if most => Some(Slept::Waited),
+                Some(Batch::Cached) if waited => None,
+                // Writers that are held up are predicted by how much is dirty (DTH), not by what each of them waits on average.
+                Some(Batch::Changing | Batch::Writing) if waited => {
+                    self.note_held_up(Slept::Waited);
+                    None
+                }
                 // Nothing else took the time.
                 _ => Some(Slept::Served),
             };

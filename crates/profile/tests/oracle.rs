@@ -671,7 +671,7 @@ fn a_profile_of_tiny_caches_finds_the_truth_and_the_size_of_one() {
 
 #[test]
 fn that_writers_had_to_wait_is_not_what_a_write_costs() {
-    let stems = ["WF", "WN"];
+    let stems = ["WF", "WN", "WU"];
     let profile = measure("tiny", true, &stems);
     let (mut found, _) = compared("tiny", &profile, |_| false);
     found.retain(|line| stems.iter().any(|stem| line.contains(&format!(": {stem}"))));

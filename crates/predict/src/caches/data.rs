@@ -8,6 +8,7 @@ use fsage_core::{Op, OpFlags, OpKind, RWF_DSYNC, RWF_SYNC};
 use super::partial::PartialPages;
 use super::sync::started_and_awaited;
 use super::{PAGE_KIB, Passing, View};
+use crate::arm::Own;
 use crate::cost::{Charge, Gap, Stem};
 use crate::drive::Found;
 use crate::namespace::tree::Ino;
@@ -18,6 +19,18 @@ use crate::pattern::{Relation, Untouched};
 const MOST_BYTES: u64 = 1 << 31;
 const O_DSYNC: u32 = 0o10_000;
 const O_SYNC: u32 = 0o4_010_000;
+
+/// What pages of a write may be.
+const STATES: [Stem; 8] = [
+    Stem::Wn,
+    Stem::Wh,
+    Stem::Wu,
+    Stem::Wa,
+    Stem::Wo,
+    Stem::Wk,
+    Stem::We,
+    Stem::Wd,
+];
 
 /// A larger read drives what it copies out of a core's caches itself.
 const HOT_BYTES: u64 = 32 << 10;
@@ -76,12 +89,12 @@ fn sent_to(op: &Op) -> Option<Stem> {
 
 /// Charges a write of so many pages and KiB as what most of its pages are. New pages are paid for whole, and what is
 /// written of them is copied; an append that begins in an old page also pays for its state. It is one call all the same:
-/// to copy alone is what a write over dirty pages costs (WD). What a file that was opened again costs more (WO) was paid by
+/// to copy alone is what a write over dirty pages costs (WD). Beside `parts` of blocks, which WU1 is of, a block is whole. What a file that was opened again costs more (WO) was paid by
 /// the open's first write.
 fn charge_states(
     gap: Gap,
     counts: &[(Stem, u64)],
-    (pages, kib): (u64, f64),
+    (pages, kib, parts): (u64, f64, bool),
     (new_file, first): (bool, bool),
     charges: &mut Vec<Charge>,
 ) {
@@ -105,7 +118,7 @@ fn charge_states(
     let whole = new as f64 * PAGE_KIB;
     let begins = match stem {
         Stem::Wf | Stem::Wn | Stem::Wh | Stem::Wu | Stem::Wk
-            if old_end.is_some() || new > 1 && kib < whole =>
+            if old_end.is_some() || kib < whole && (new > 1 || parts && stem == Stem::Wu) =>
         {
             push((stem, whole), gap, 1.0);
             instead(&mut push, (Stem::Wd, whole), (Stem::Wd, kib));
@@ -295,9 +308,16 @@ impl View {
         let disk_kib = (kib * share)
             .max((disk * PAGE_BYTES / 1024) as f64)
             .min(kib.max(4.0 * disk as f64));
+        let cached_kib = if disk < all { kib * (1.0 - share) } else { 0.0 };
         if disk < all {
-            charges.push(Charge::sized(Stem::Rc, step.gap, kib * (1.0 - share)));
+            charges.push(Charge::sized(Stem::Rc, step.gap, cached_kib));
         }
+        self.asks.own = Some(Own {
+            kib,
+            cached_kib,
+            missed: pages.missed,
+            parts: 0,
+        });
         if pages.missed == 0 {
             self.relation = Relation::Sequential;
             charges.push(Charge::sized(Stem::Rd, step.gap, disk_kib));
@@ -401,16 +421,7 @@ impl View {
         let end = offset.saturating_add(length);
         let (first, last) = (offset / PAGE_BYTES, (end - 1) / PAGE_BYTES);
         self.moved.touch(ino, first..=last, end - offset);
-        let mut counts: [(Stem, u64); 8] = [
-            (Stem::Wn, 0),
-            (Stem::Wh, 0),
-            (Stem::Wu, 0),
-            (Stem::Wa, 0),
-            (Stem::Wo, 0),
-            (Stem::Wk, 0),
-            (Stem::We, 0),
-            (Stem::Wd, 0),
-        ];
+        let mut counts = STATES.map(|stem| (stem, 0u64));
         let (mut partial, mut fresh, mut came) = (PartialPages::default(), 0u64, 0u64);
         let (all, followed) = (last - first + 1, self.followed(last - first + 1));
         let clean = self.pages.dirty_pages(ino.0) == 0;
@@ -426,7 +437,7 @@ impl View {
                 PageState::Absent if !step.ns.tree.allocated(ino, begin, limit) => Stem::Wh,
                 // Data of the block that the write does not replace must be read (6.1.3.1).
                 PageState::Absent if offset > begin || end < old_size.min(limit) => {
-                    partial.add(begin);
+                    partial.add(begin, end.min(limit) - offset.max(begin));
                     continue;
                 }
                 PageState::Absent => Stem::Wu,
@@ -457,11 +468,18 @@ impl View {
         counts = counts.map(|(stem, pages)| (stem, pages * all / followed));
         self.throttle(step, ino, (clean, fresh), charges);
         let kib = length as f64 / 1024.0;
-        let rest: u64 = counts.iter().map(|c| c.1).sum();
+        let (mut rest, mut rest_kib) = (all - partial.count(), kib - partial.kib());
         self.read_before_write(step, ino, partial, charges);
+        if self.sizes.arm_alone && partial.count() > 0 {
+            // What they wait for is charged by itself; else they are whole.
+            if let Some(whole) = counts.iter_mut().find(|c| c.0 == Stem::Wu) {
+                whole.1 += partial.count();
+            }
+            (rest, rest_kib) = (all, kib);
+        }
         if rest > 0 {
-            let kib = kib / (rest + partial.count()) as f64 * rest as f64;
-            charge_states(step.gap, &counts, (rest, kib), begins, charges);
+            let of = (rest, rest_kib, partial.count() > 0);
+            charge_states(step.gap, &counts, of, begins, charges);
         }
         self.make_room(step, charges);
         placed

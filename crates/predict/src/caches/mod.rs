@@ -7,6 +7,7 @@
 
 mod ahead;
 mod asks;
+mod commits;
 mod copies;
 mod data;
 mod dirty;
@@ -560,6 +561,7 @@ impl View {
     /// The state of a file whose metadata changes.
     #[inline]
     fn changing(&mut self, ino: Ino) -> &mut FileState {
+        self.inode_changes(ino);
         let commits = self.commits;
         let state = self.state(ino);
         state.changed_after = commits;

@@ -320,6 +320,7 @@ impl View {
     pub(super) fn changed_dir(&mut self, step: &Passing<'_>, removed: bool) {
         let turn = self.turn;
         for walk in step.resolved.walks.iter().flatten() {
+            self.name_changes(walk.dir, step.resolved.node);
             let state = self.changing(walk.dir);
             let first = std::mem::replace(&mut state.in_turn, turn) != turn;
             if removed {

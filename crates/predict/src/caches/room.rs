@@ -5,7 +5,7 @@
 //! is to where the file's first dirty page lies, which is where there was room when it was written.
 
 use fsage_cache::PAGE_BYTES;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{PAGE_KIB, Passing, Sizes, View};
 use crate::arm::snapped_kib;
@@ -30,6 +30,8 @@ pub(super) struct Rooms {
     next: Option<u64>,
     /// Where the last request ended, where that is known.
     arm: Option<u64>,
+    /// Blocks of metadata that changed since the last commit.
+    changed: FxHashSet<(u32, u32)>,
 }
 
 impl Rooms {
@@ -83,7 +85,7 @@ impl Rooms {
     }
 
     /// Where a page lies.
-    fn block(&self, ns: &Namespace, ino: Ino, page: u64) -> Option<u64> {
+    pub fn block(&self, ns: &Namespace, ino: Ino, page: u64) -> Option<u64> {
         if let Some(block) = self.given(ino, page) {
             return Some(block);
         }
@@ -101,8 +103,20 @@ impl Rooms {
         self.arm = None;
     }
 
+    /// A block of metadata changes.
+    pub fn changes(&mut self, block: (u32, u32)) {
+        self.changed.insert(block);
+    }
+
+    /// All that changed is committed; how many blocks those are.
+    pub fn commits(&mut self) -> u64 {
+        let blocks = self.changed.len() as u64;
+        self.changed.clear();
+        blocks
+    }
+
     /// So many pages are written; how far the arm goes to them, where that is known.
-    fn writes(&mut self, block: Option<u64>, pages: u64) -> Option<u64> {
+    pub fn writes(&mut self, block: Option<u64>, pages: u64) -> Option<u64> {
         let distance = self.arm.zip(block).map(|(at, to)| at.abs_diff(to));
         self.arm = block.map(|block| block + pages);
         distance

@@ -4,6 +4,7 @@ use fsage_cache::PAGE_BYTES;
 use fsage_core::{OpKind, RangeSync};
 use fsage_namespace::flags::MS_SYNC;
 
+use super::commits::ToCommit;
 use super::{FileState, PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::tree::{Held, Ino, NodeKind};
@@ -130,6 +131,7 @@ impl View {
                 self.arm_commits = true;
             }
         }
+        let commits_before = self.commits;
         let commits = metadata || state.made_in || dirty.kib > 0.0 && !data_only;
         let nothing_new = committed && leaves_attributes(state) && !state.made_in;
         self.commits += u32::from(commits && !nothing_new);
@@ -141,8 +143,19 @@ impl View {
             appended: state.extended,
         };
         self.last_sync.insert(step.op.tid, entry);
-        let cleaned = self.pages.clean(ino.0);
-        self.written(ino, cleaned);
+        let cleaned = self.pages.clean_range(ino.0, 0, u64::MAX);
+        let needs = if directory {
+            state.made_in || state.created
+        } else {
+            metadata
+        };
+        let to_commit = ToCommit {
+            open: !committed && (needs || dirty.kib > 0.0 && !data_only),
+            wrote: dirty.kib > 0.0 || state.started,
+            last: state.changed_after.saturating_add(1) == commits_before,
+        };
+        self.ask_stable(step, ino, cleaned, to_commit);
+        self.written(ino, cleaned.0);
         *self.state(ino) = FileState {
             // A commit that something else needs holds attributes too.
             changed: state.changed && data_only && leaves_attributes(state),
@@ -154,22 +167,6 @@ impl View {
     /// Whether what changed of a file was committed with what another needed.
     fn has_committed(&self, state: FileState) -> bool {
         state.changed_after < self.commits
-    }
-
-    /// What is committed with its data lies so far from the journal as its directory's place is; commits were measured
-    /// where the first directory's files lie.
-    fn commit_elsewhere(&mut self, step: &Passing<'_>, ino: Ino, charges: &mut Vec<Charge>) {
-        if self.sizes.commit_places == 0 {
-            return;
-        }
-        let turn = self.turn_of(step, ino).unwrap_or(0);
-        if (1..self.sizes.commit_places).contains(&turn) {
-            charges.push(Charge::sized(Stem::FsyP, step.gap, turn as f64));
-            charges.push(Charge {
-                times: -1.0,
-                ..Charge::sized(Stem::FsyP, step.gap, 0.0)
-            });
-        }
     }
 
     /// What is dirty of a file, and how it lies.
@@ -418,14 +415,11 @@ impl View {
     /// `sync` and `syncfs`: SYNC is of one file of 1 MiB, each other file is one SYNF, each new directory one SYND, each
     /// other one whose names changed one SYNO. What is beyond is charged as data.
     pub(super) fn synchronise_all(&mut self, step: &Passing<'_>, charges: &mut Vec<Charge>) {
-        let states = &mut self.files;
-        let mut files = 0.0;
-        let pages = self.pages.clean_all(|file| {
-            files += 1.0;
-            if let Some(state) = states.get_mut(file as usize + 1) {
-                *state = state.stable();
-            }
-        });
+        let (files, pages) = if self.sizes.arm_alone {
+            self.ask_all_stable(step)
+        } else {
+            self.clean_all()
+        };
         let kib = pages as f64 * PAGE_KIB;
         self.dirty.less(kib);
         self.dirty.settled();

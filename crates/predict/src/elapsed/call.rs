@@ -8,6 +8,7 @@ use super::locks::{Deed, Place, WOKEN_NS};
 use super::schedule::{Schedule, add};
 use super::thread::{Item, Stage, State};
 use super::waiting::Waiting;
+use crate::arm::Asks;
 
 impl Schedule {
     /// Its own work is done at `at`: asks the device, or waits for who makes the same file stable; whether it does, and its
@@ -34,8 +35,9 @@ impl Schedule {
             self.plan(at, What::Free(None));
             return true;
         }
-        if let Some(arm) = self.device.arm.as_mut().filter(|_| !syncs(item.kind)) {
-            let asks = item.asks.as_deref();
+        let asks = item.asks.as_deref();
+        let one_by_one = !syncs(item.kind) || asks.is_some_and(Asks::syncs);
+        if let Some(arm) = self.device.arm.as_mut().filter(|_| one_by_one) {
             thread.awaits = arm.begin(asks, item.latency.device_ns, at);
             thread.asked.device_ns = thread.rest.whole(item.latency.device_ns);
             if thread.awaits.is_empty() {

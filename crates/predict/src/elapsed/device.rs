@@ -130,7 +130,7 @@ impl Device {
         if let Some(arm) = &self.arm {
             // All of a lookup in what is there is the call's own work.
             let own = asks.is_some_and(Asks::finds_names);
-            let own_ns = if own { f64::MAX } else { arm.own_ns() };
+            let own_ns = if own { f64::MAX } else { arm.own_ns(asks) };
             return Latency {
                 device_ns: (latency.device_ns - own_ns).max(0.0),
                 ..latency
@@ -168,9 +168,6 @@ impl Device {
     pub fn alone(&mut self, item: &Item, (begins, ends): (u64, u64)) {
         self.free_at = self.free_at.max(ends);
         self.worked_ns += item.latency.device_ns;
-        if let Some(arm) = &mut self.arm {
-            arm.alone(item.asks.as_deref(), item.latency.device_ns, ends);
-        }
         if let Some(drive) = &mut self.drive {
             match item.request {
                 Some(r) => {

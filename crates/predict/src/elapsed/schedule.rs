@@ -176,6 +176,10 @@ impl Schedule {
         if self.starved != [slot] || !self.due.is_empty() || !self.ready.is_empty() {
             return false;
         }
+        // It waits for what was read ahead for itself, and its requests are as far apart as they lie.
+        if self.device.arm.is_some() {
+            return false;
+        }
         let simple = item.awaits.is_none()
             && item.spawns.is_none()
             && item.served_by.is_none()

@@ -32,7 +32,8 @@ impl Namespace {
                     self.on_name(op, paths, out);
                 }
             }
-            OpKind::Sync => {
+            // One without a descriptor is fsage's own, of the target's root.
+            kind if kind == OpKind::Sync || kind == OpKind::Syncfs && op.fd.is_none() => {
                 out.charged = true;
                 out.action = Action::Plain;
             }

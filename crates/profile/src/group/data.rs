@@ -263,6 +263,9 @@ fn rewrites(lab: &mut Lab<'_>) -> Res {
             .unwrap_or(0);
         lab.settle()?;
         let mut chosen = choose(lab, &pool);
+        for (_, file) in &chosen {
+            lab.bring_back(&file.path, file.bytes)?;
+        }
         for states in [&clean, &dirty] {
             lab.begin(Batch::Changing);
             for &(place, file) in &chosen {
@@ -386,7 +389,7 @@ fn uncached(lab: &mut Lab<'_>) -> Res {
         small.warm_names(lab)?;
         // Before anything is left to be written back.
         partial(lab, &small, of_round(&order, round, PARTS_OF_ROUND))?;
-        lab.begin(Batch::Blocking);
+        lab.begin(Batch::Writing);
         for (number, path) in paths.iter().enumerate() {
             let Some(&(kib, probe)) = whole.get(number % whole.len()) else {
                 continue;

@@ -315,7 +315,7 @@ fn remove(lab: &mut Lab<'_>, items: &[Item], stem: &str, pauses: bool) -> Res<Ve
         "RMFC" => Batch::Fetching,
         _ => Batch::Changing,
     };
-    // Names that small caches have lost cost a computed processor more; on a real machine a look would warm its caches.
+    // What small caches have lost costs a computed processor more, or less.
     let looks = matches!(stem, "RMD" | "RMF") && fs.virtual_time().is_some();
     // A process that has removed a few files more is a process in the middle of removing.
     for chunk in items.chunks(32) {
@@ -327,7 +327,7 @@ fn remove(lab: &mut Lab<'_>, items: &[Item], stem: &str, pauses: bool) -> Res<Ve
         if looks {
             chunk
                 .iter()
-                .try_for_each(|item| fs.stat(&item.path).map(|_| ()))?;
+                .try_for_each(|item| lab.bring_back(&item.path, u64::from(item.size_kib) << 10))?;
         }
         lab.begin(kind);
         for item in chunk {

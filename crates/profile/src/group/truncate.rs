@@ -68,6 +68,9 @@ fn cut(lab: &mut Lab<'_>, stem: &str, files: &[(Vec<u8>, u32)], kind: Batch) -> 
         lab.begin(kind);
         for (path, power) in chunk {
             let probe = Probe::at(stem, 1 << power);
+            if kind == Batch::Cached {
+                lab.bring_back(path, 1024 << power)?;
+            }
             lab.with_open(path, OpenFlags::WRITE, |lab, handle| {
                 lab.call(probe, 0, || fs.ftruncate(handle, 0))
             })?;
