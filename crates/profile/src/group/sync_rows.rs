@@ -222,8 +222,10 @@ fn at_once(lab: &mut Lab<'_>, path: &[u8], round: usize) -> Res {
     })
 }
 
+type Paths = Vec<Vec<u8>>;
+
 /// A file with allocated blocks in each directory, and why the target cannot start to write, and reserve blocks.
-fn allocated(lab: &mut Lab<'_>, dirs: &[String]) -> Res<(Vec<Vec<u8>>, [Option<Errno>; 2])> {
+fn allocated(lab: &mut Lab<'_>, dirs: &[String]) -> Res<(Paths, [Option<Errno>; 2])> {
     let fs = lab.fs;
     let (mut paths, mut cannot) = (Vec::new(), [None; 2]);
     let bytes = ALLOCATED_BYTES.min(lab.room_bytes() / (2 * dirs.len().max(1) as u64));
