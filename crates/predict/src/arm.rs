@@ -252,22 +252,15 @@ impl Arm {
                 f64::from(u8::from(reads)) * self.hole_ns
             };
         };
-        let cached = if own.cached_kib > 0.0 {
-            self.cached(own.cached_kib)
-        } else {
-            0.0
-        };
-        let read = if own.kib > 0.0 {
-            self.cached(own.kib)
-        } else {
-            0.0
-        };
+        let read_ns = self.cached(own.kib) - self.cached(own.cached_kib);
         let page_ns = (self.hole_ns - self.cached(PAGE_KIB)).max(0.0);
-        (read - cached).max(0.0) + own.missed as f64 * page_ns + own.parts as f64 * self.hole_ns
+        read_ns.max(0.0) + own.missed as f64 * page_ns + own.parts as f64 * self.hole_ns
     }
 
+    /// What a read of so much takes in memory; nothing is no read.
     fn cached(&self, kib: f64) -> f64 {
-        linear(&self.cached_ns, kib).unwrap_or(0.0)
+        let points = (kib > 0.0).then_some(&self.cached_ns);
+        points.and_then(|points| linear(points, kib)).unwrap_or(0.0)
     }
 
     fn ask(&mut self, work: Work) -> u64 {
@@ -513,17 +506,24 @@ mod tests {
 
     /// 1,000 to a place far off, 100 to a near one, 50 for a page and 20 for each more.
     fn arm() -> Arm {
-        let metric = |(name, v): (&str, f64)| (MetricId::parse(name).unwrap(), v, v, v);
+        arm_with(&[("RX64", 150.0), ("RF16", 1110.0)])
+    }
+
+    /// 1,000 to a place far off and 50 for a page, and what else is known.
+    fn arm_with(more: &[(&str, f64)]) -> Arm {
+        let metric = |&(name, v): &(&str, f64)| (MetricId::parse(name).unwrap(), v, v, v);
         let metrics = [
             ("RFF", 1050.0),
             ("RFN", 50.0),
             ("RXA256", 1050.0),
-            ("RX64", 150.0),
             ("RX128", 1050.0),
             ("RF4", 1050.0),
-            ("RF16", 1110.0),
         ];
-        Arm::of(&SystemVector::new("s", metrics.map(metric))).unwrap()
+        Arm::of(&SystemVector::new(
+            "s",
+            metrics.iter().chain(more).map(metric),
+        ))
+        .unwrap()
     }
 
     fn read(block: u64, pages: u64, waits: bool) -> Asks {
@@ -590,25 +590,12 @@ mod tests {
 
     #[test]
     fn who_syncs_before_a_commit_begins_shares_it_and_who_finds_it_under_way_waits() {
-        let metric = |(name, v): (&str, f64)| (MetricId::parse(name).unwrap(), v, v, v);
-        let of = [
-            ("RFF", 1050.0),
-            ("RFN", 50.0),
-            ("RXA256", 1050.0),
-            ("RX128", 1050.0),
-            ("RF4", 1050.0),
-        ];
-        let syncs = [
+        let mut arm = arm_with(&[
             ("RF16", 1110.0),
             ("FSYC", 510.0),
             ("FSYT", 310.0),
             ("FSYQ", 10.0),
-        ];
-        let mut arm = Arm::of(&SystemVector::new(
-            "s",
-            of.into_iter().chain(syncs).map(metric),
-        ))
-        .unwrap();
+        ]);
         let asks = |all: &[Step]| Asks {
             all: all.to_vec(),
             ..Asks::default()
@@ -631,26 +618,13 @@ mod tests {
 
     #[test]
     fn what_is_the_calls_own_is_not_asked_of_the_device() {
-        let metric = |(name, v): (&str, f64)| (MetricId::parse(name).unwrap(), v, v, v);
-        let of = [
-            ("RFF", 1050.0),
-            ("RFN", 50.0),
-            ("RXA256", 1050.0),
-            ("RX128", 1050.0),
-            ("RF4", 1050.0),
-        ];
-        let own = [
+        let arm = arm_with(&[
             ("RF16", 1170.0),
             ("RC4", 4.0),
             ("RC16", 16.0),
             ("RHO4", 10.0),
             ("RHO16", 40.0),
-        ];
-        let arm = Arm::of(&SystemVector::new(
-            "s",
-            of.into_iter().chain(own).map(metric),
-        ))
-        .unwrap();
+        ]);
         // Of each page 10 is the reader's.
         assert_eq!((arm.page_ns, arm.more_ns), (40.0, 30.0));
         let read = |kib, cached_kib, missed, parts| {

@@ -34,7 +34,7 @@ pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
     let error = (va + vb).sqrt();
     let difference = mean(a) - mean(b);
     let t = difference / error;
-    let df = (va + vb).powi(2) / (va * va / (na - 1.0) + vb * vb / (nb - 1.0));
+    let df = degrees((va, na), (vb, nb));
     if !t.is_finite() || !df.is_finite() {
         return None;
     }
@@ -48,6 +48,11 @@ pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
         df,
         p,
     })
+}
+
+/// Degrees of freedom of a sum of two variances of means, each of so many samples (Welch 1947; Satterthwaite 1946).
+fn degrees((va, na): (f64, f64), (vb, nb): (f64, f64)) -> f64 {
+    (va + vb).powi(2) / (va * va / (na - 1.0) + vb * vb / (nb - 1.0))
 }
 
 /// The ratio of the first mean to the second with its 95 % interval: Fieller's theorem (1954) with the
@@ -64,7 +69,7 @@ pub fn ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
     let estimate = ma / mb;
     let scaled = estimate * estimate * vb;
     let (low, high) = if va + scaled > 0.0 {
-        let df = (va + scaled).powi(2) / (va * va / (na - 1.0) + scaled * scaled / (nb - 1.0));
+        let df = degrees((va, na), (scaled, nb));
         let t = student::quantile(0.975, df);
         // The ratios r with (ma - r mb)^2 <= t^2 (va + r^2 vb).
         let spread = mb * mb - t * t * vb;
@@ -104,7 +109,7 @@ pub fn positive_ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
     }
     let (va, vb) = (log_mean_variance(a), log_mean_variance(b));
     let (na, nb) = (a.len() as f64, b.len() as f64);
-    let df = (va + vb).powi(2) / (va * va / (na - 1.0) + vb * vb / (nb - 1.0));
+    let df = degrees((va, na), (vb, nb));
     let factor = (student::quantile(0.975, df) * (va + vb).sqrt()).exp();
     let estimate = mean(a) / mean(b);
     Some(Interval {

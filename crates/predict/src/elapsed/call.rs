@@ -30,8 +30,8 @@ impl Schedule {
             return !has_it;
         }
         if !self.machine.in_memory && !self.directories.enter(slot, item) {
+            // It has worked, and comes here again once it has the directory.
             thread.left_ns = 0;
-            thread.stage = Stage::Entered;
             self.plan(at, What::Free(None));
             return true;
         }

@@ -386,7 +386,7 @@ impl Schedule {
                         return;
                     }
                 }
-                Stage::Memory | Stage::Entered => {
+                Stage::Memory => {
                     at = at.saturating_add(thread.left_ns);
                     thread.ran_ns = thread.ran_ns.saturating_add(thread.left_ns);
                     // Threads go ahead of one another; locks are taken and given up in the order of time.

@@ -85,8 +85,6 @@ pub(super) enum Stage {
     Before,
     Think,
     Memory,
-    /// Has the directory that it changes, and goes on.
-    Entered,
     /// Comes back from the device.
     Finish,
 }
