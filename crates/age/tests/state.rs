@@ -136,8 +136,8 @@ fn it_is_held_by_one_alone() {
     let state = State::create(&path, &identity()).unwrap();
     let refused = |held: Result<State, StateError>| {
         let error = held.unwrap_err().to_string();
-        let told = format!("{}: it is in use by another fsage", path.display());
-        assert!(error.contains(&told), "{error}");
+        let expected = format!("{}: it is in use by another fsage", path.display());
+        assert!(error.contains(&expected), "{error}");
     };
     refused(State::resume(&path, &identity()));
     refused(State::create(&path, &identity()));

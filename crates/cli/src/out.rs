@@ -155,7 +155,7 @@ fn raw(text: &str) -> Result<(), OutError> {
     stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush())
-        .map_err(|error| OutError(ReaderGone::told(error)))
+        .map_err(|error| OutError(ReaderGone::named(error)))
 }
 
 /// Writes a document with the fields `format` and `version` before its own.

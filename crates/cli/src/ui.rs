@@ -122,8 +122,8 @@ pub enum Remaining {
 }
 
 impl From<Option<Remaining>> for Remaining {
-    fn from(told: Option<Remaining>) -> Self {
-        told.unwrap_or(Self::Unknown)
+    fn from(found: Option<Remaining>) -> Self {
+        found.unwrap_or(Self::Unknown)
     }
 }
 
@@ -153,7 +153,7 @@ pub struct Doing {
     message: String,
     /// What is left, and when that was told.
     remaining: Remaining,
-    told: Instant,
+    estimated: Instant,
 }
 
 impl Doing {
@@ -163,7 +163,7 @@ impl Doing {
         let left = if ends {
             ENDING.to_owned()
         } else {
-            self.remaining.words(self.told.elapsed().as_secs_f64())
+            self.remaining.words(self.estimated.elapsed().as_secs_f64())
         };
         let room = columns.saturating_sub(page::columns(&left) + 1);
         let message = fitted(&self.message, room);
@@ -259,7 +259,7 @@ impl Progress {
         let doing = Arc::new(Mutex::new(Doing {
             message: first.to_owned(),
             remaining: Remaining::Unknown,
-            told: Instant::now(),
+            estimated: Instant::now(),
         }));
         // A template that does not parse would leave the default bar, which is no worse.
         if let Some(style) = style(
@@ -325,7 +325,7 @@ impl Progress {
                 *shown(doing) = Doing {
                     message,
                     remaining,
-                    told: Instant::now(),
+                    estimated: Instant::now(),
                 };
                 bar.set_length(total);
                 bar.set_position(done);
@@ -492,7 +492,7 @@ mod tests {
         let doing = Doing {
             message: "fsyncs of several threads".into(),
             remaining: Remaining::Of(of),
-            told: Instant::now(),
+            estimated: Instant::now(),
         };
         let line = doing.line(60, false);
         let middle = " ".repeat(60 - 25 - 23);

@@ -42,6 +42,52 @@ fn a_generated_workload_is_shown_and_replayed_without_a_difference() {
 }
 
 #[test]
+fn a_model_that_is_played_day_after_day_is_a_workload_that_any_target_carries_out() {
+    let dir = temp();
+    let dir = dir.path();
+    let traces = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/traces");
+    for name in ["database", "failing", "mail", "threads", "build"] {
+        let trace = traces.join(format!("{name}.fst")).display().to_string();
+        run(dir, ["-q", "model", "fit", &trace, "-o", "m.fsm"]).exits(0);
+        let generated = |days: &str, file: &str| {
+            let line = format!("age generate --from-model m.fsm --days {days} -o {file} --json");
+            run(dir, line.split(' ')).exits(0).json()["made"].take()
+        };
+        let (one, three) = (generated("1", "one.fst"), generated("3", "w.fst"));
+        assert_eq!(three["kind"], "model");
+        assert_eq!(three["source"], "m.fsm");
+        assert_eq!(three["utilisation"].as_array().unwrap().len(), 3);
+        let count = |made: &serde_json::Value, what: &str| made[what].as_u64().unwrap();
+        let written = count(&three, "written_bytes");
+        assert!(
+            written > count(&one, "written_bytes"),
+            "{name}: {one} {three}"
+        );
+        // A day's files are those of the trace again and again.
+        let more = count(&three, "creates") - count(&one, "creates");
+        assert!(more <= 2 * count(&one, "creates"), "{name}: {one} {three}");
+        generated("3", "again.fst");
+        let bytes = |file| std::fs::read(dir.join(file)).unwrap();
+        assert_eq!(bytes("w.fst"), bytes("again.fst"), "{name}");
+        let line = "replay w.fst mem:fast --verify --json";
+        let replayed = run(dir, line.split(' ')).exits(0).json();
+        assert_eq!(replayed["differ"], 0, "{name}: {replayed}");
+        assert_eq!(replayed["verified"]["wrong"], 0, "{name}: {replayed}");
+        std::fs::create_dir(dir.join(name)).unwrap();
+        let line = format!("age apply w.fst {name} --json");
+        let applied = run(dir, line.split(' ')).exits(0).json();
+        assert_eq!(applied["tally"]["absent"], 0, "{name}: {applied}");
+        assert_eq!(applied["tally"]["written_bytes"], written, "{name}");
+    }
+    run(
+        dir,
+        "age generate --from-model m.fsm --fill 80% -o w.fst".split(' '),
+    )
+    .fails(1, &["--fill is for profiles", "--size"]);
+    run(dir, "age generate --from-model w.fst -o x.fst".split(' ')).fails(1, &["w.fst", "model"]);
+}
+
+#[test]
 fn what_is_for_snapshots_alone_is_not_passed_over() {
     let dir = temp();
     let dir = dir.path();

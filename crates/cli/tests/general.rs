@@ -148,8 +148,8 @@ fn what_a_snapshot_may_not_read_is_counted_once() {
     let ran = run_command(&mut command).exits(3);
     assert!(ran.stderr.contains("2 could not be read"), "{}", ran.stderr);
     for name in ["closed", "secret"] {
-        let told = ran.stderr.matches(&format!("not read: {name}:")).count();
-        assert_eq!(told, 1, "{}", ran.stderr);
+        let times = ran.stderr.matches(&format!("not read: {name}:")).count();
+        assert_eq!(times, 1, "{}", ran.stderr);
     }
 }
 

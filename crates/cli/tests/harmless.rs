@@ -416,9 +416,9 @@ fn a_process_left_behind_in_a_directory_is_told() {
         let behind = Behind(fs::read_to_string(&pid).unwrap().trim().parse().unwrap());
         assert_eq!(ran.code(), 0, "{}", ran.stderr);
         let left = format!("left process {} (sleep) running", behind.0);
-        let told = format!("{} {}", String::from_utf8_lossy(&ran.stdout), ran.stderr);
-        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(told.contains(&left), "{told}");
+        let said = format!("{} {}", String::from_utf8_lossy(&ran.stdout), ran.stderr);
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(&left), "{said}");
     }
 }
 
@@ -445,11 +445,11 @@ fn a_process_left_behind_on_a_scratch_file_system_is_told() {
         let ran = run(dir, line);
         let behind = Behind(fs::read_to_string(&pid).unwrap().trim().parse().unwrap());
         assert_eq!(ran.code(), code, "{}", ran.stderr);
-        let told = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
         let uses = format!("process {} (sleep) uses it; /dev/loop", behind.0);
-        assert!(told.contains(&uses), "{told}");
-        assert!(told.contains("and its image stay until that has ended"));
-        let device = told.split(&uses).nth(1).unwrap();
+        assert!(said.contains(&uses), "{said}");
+        assert!(said.contains("and its image stay until that has ended"));
+        let device = said.split(&uses).nth(1).unwrap();
         let device = format!("/dev/loop{}", device.split(' ').next().unwrap());
         let listed = run(dir, ["cleanup", "--json"]).exits(0).json();
         let found = listed["found"].as_array().unwrap();

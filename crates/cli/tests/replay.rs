@@ -341,14 +341,14 @@ fn a_file_without_a_name_gets_one() {
             assert_eq!(std::fs::metadata(kept.join(name)).unwrap().len(), 500);
         }
         // A target that cannot says so; a name of the file will do wherever there is one.
-        let told = run(dir, ["replay", "p.fst", "mem:fast"]);
+        let ran = run(dir, ["replay", "p.fst", "mem:fast"]);
         let (code, verdict) = if path.is_empty() {
             (3, "results differ")
         } else {
             (0, "every result is the trace's")
         };
-        let told = told.exits(code).text();
-        assert!(told.contains(verdict), "{told}");
+        let ran = ran.exits(code).text();
+        assert!(ran.contains(verdict), "{ran}");
     }
 }
 

@@ -19,6 +19,7 @@ use fsage_core::{
 use fsage_format::FormatError;
 use fsage_format::image::Aged;
 use fsage_format::result::aged::{AGED_FORMAT, AGED_VERSION, AgedRun, simulated_days};
+use fsage_format::result::layout::SizeClass;
 use fsage_format::trace::TraceReader;
 use fsage_format::trace::columns::escape;
 use fsage_host::scratch::{self, MARKER};
@@ -155,6 +156,7 @@ pub fn age_held(
     let mut watch = Watch {
         dir: request.score.then_some(&*dir),
         total: (workload.total_operations(), days_of(&workload, &made)),
+        by_size: Vec::new(),
         progress,
         stop,
     };
@@ -186,7 +188,8 @@ pub fn age_held(
     }
     drop(full_speed);
     opened.close()?;
-    Ok((result(request, aged, applied, kind, kept), state))
+    let found = (applied, watch.by_size);
+    Ok((result(request, aged, found, kind, kept), state))
 }
 
 /// The type of the file system of a target, as `ext4`.
@@ -197,8 +200,8 @@ fn kind_of(opened: &dyn Target) -> Option<String> {
 
 /// How many simulated days a workload has.
 fn days_of(workload: &TraceReader, made: &Made) -> u64 {
-    let told = workload.end().map_or(0, |end| end.elapsed_ns / DAY_NS);
-    u64::from(made.days).max(told)
+    let traced = workload.end().map_or(0, |end| end.elapsed_ns / DAY_NS);
+    u64::from(made.days).max(traced)
 }
 
 /// What is known of the aging before it begins.
@@ -236,7 +239,7 @@ pub fn made_of(workload: &TraceReader, path: &Path) -> Result<Made, AgingError> 
 fn result(
     request: &AgingRequest,
     aged: Aged,
-    applied: Applied,
+    (applied, by_size): (Applied, Vec<SizeClass>),
     file_system: Option<String>,
     kept: Option<String>,
 ) -> AgedRun {
@@ -254,6 +257,7 @@ fn result(
         seed: request.seed,
         days: applied.days,
         layout_score: aged.layout_score,
+        by_size,
         elapsed_ns: applied.elapsed_ns,
         changes_per_second: (tally.created + tally.removed) as f64 / seconds,
         bytes_per_second: tally.written_bytes as f64 / seconds,
@@ -386,6 +390,8 @@ pub fn mark_of(dir: &Path) -> Option<Aged> {
 struct Watch<'a, 'b> {
     dir: Option<&'a Path>,
     total: (u64, u64),
+    /// Of the last look.
+    by_size: Vec<SizeClass>,
     progress: Preparing<'b>,
     stop: &'a AtomicBool,
 }
@@ -396,7 +402,10 @@ impl Observer for Watch<'_, '_> {
             return Ok(None);
         };
         match of_tree(dir, &LayoutOptions::default(), self.stop) {
-            Ok(layout) => Ok(layout.score.map(|s| (s.counted_blocks, s.optimal_blocks))),
+            Ok(layout) => {
+                self.by_size = layout.by_size;
+                Ok(layout.score.map(|s| (s.counted_blocks, s.optimal_blocks)))
+            }
             Err(LayoutError::Interrupted) => Err(Stopped),
             // A tree that cannot be read has no score.
             Err(_) => Ok(None),

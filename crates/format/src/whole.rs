@@ -21,7 +21,7 @@ pub struct ReaderGone;
 
 impl ReaderGone {
     /// An error of writing to what others may read, which says so if that is why.
-    pub fn told(error: io::Error) -> io::Error {
+    pub fn named(error: io::Error) -> io::Error {
         match error.kind() {
             io::ErrorKind::BrokenPipe => io::Error::new(io::ErrorKind::BrokenPipe, Self),
             _ => error,
@@ -179,11 +179,11 @@ impl Whole {
 
 impl Write for Whole {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes).map_err(ReaderGone::told)
+        self.file.write(bytes).map_err(ReaderGone::named)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush().map_err(ReaderGone::told)
+        self.file.flush().map_err(ReaderGone::named)
     }
 }
 

@@ -94,11 +94,11 @@ mod tests {
 
     #[test]
     fn a_limit_is_told_as_a_shell_tells_it() {
-        let told = OPEN_FILES.to_string();
+        let open_files = OPEN_FILES.to_string();
         let value = getrlimit(Resource::Nofile).current;
         let value = value.map_or("unlimited".into(), |v| v.to_string());
         assert_eq!(
-            told,
+            open_files,
             format!("the limit of open files (ulimit -n) is {value}")
         );
         assert!(behind(libc::ENOENT).is_empty());

@@ -73,6 +73,52 @@ fn shell() -> Model {
     trace.model()
 }
 
+/// `head -c … > f$i; cat f$i`, where each file is of another size: more kinds of processes by what they move than a model
+/// has groups.
+fn of_many_sizes() -> (Model, u64) {
+    let mut trace = Trace {
+        pid: SHELL,
+        uneven: true,
+        ..Trace::default()
+    };
+    trace.opens("/t/list", 0, 3);
+    let (mut bytes, mut all) = (60_u64, 0);
+    for round in 0..ROUNDS {
+        let file = format!("/t/f{round}");
+        trace.fork(100 + round);
+        trace.opens(&file, 0o1101, 4);
+        trace.moves(OpKind::Write, 4, bytes);
+        trace.on(OpKind::Close, 4);
+        trace.exit(SHELL);
+        trace.fork(1000 + round);
+        trace.opens(&file, 0, 4);
+        trace.moves(OpKind::Read, 4, bytes);
+        trace.moves(OpKind::Read, 4, 0);
+        trace.on(OpKind::Close, 4);
+        trace.exit(SHELL);
+        all += bytes;
+        bytes += bytes / 5;
+    }
+    trace.on(OpKind::Close, 3);
+    (trace.model(), all)
+}
+
+#[test]
+fn a_loop_over_files_of_many_sizes_reads_what_it_wrote() {
+    let (model, bytes) = of_many_sizes();
+    assert_eq!(model.groups.len(), 3, "the shell, who writes, who reads");
+    for seed in [42, 1, 2] {
+        let all = played(&model, seeded(seed));
+        let count = |kind| calls(&all, kind).count() as u32;
+        let counts = [OpKind::Open, OpKind::Read, OpKind::Write].map(count);
+        assert_eq!(counts, [2 * ROUNDS + 1, 2 * ROUNDS, ROUNDS], "seed {seed}");
+        for kind in [OpKind::Write, OpKind::Read] {
+            let off = moved(&all, kind) as f64 / bytes as f64 - 1.0;
+            assert!(off.abs() < 0.02, "seed {seed}, {kind:?}: {off}");
+        }
+    }
+}
+
 fn played(model: &Model, options: Options) -> Vec<(u32, Batch)> {
     let mut generator = Generator::new(Arc::new(model.clone()), options).unwrap();
     std::iter::from_fn(|| generator.any()).collect()

@@ -46,14 +46,14 @@ impl Sum {
 }
 
 /// Calls of kinds that are told together: what was seen of them, and what the replay of their system makes of them.
-struct Told {
+struct Compared {
     kind: OpKind,
     sum: Sum,
     own_ns: f64,
     found_ns: f64,
 }
 
-impl Told {
+impl Compared {
     fn of(kind: OpKind) -> Self {
         Self {
             kind,
@@ -65,7 +65,7 @@ impl Told {
 }
 
 /// With which kind's calls the time of one is told: a trace has a copy's at the first of its sides.
-fn told_with(kind: OpKind) -> OpKind {
+fn compared_as(kind: OpKind) -> OpKind {
     match kind {
         OpKind::CopyOut => OpKind::CopyIn,
         kind => kind,
@@ -107,21 +107,21 @@ impl Seen {
     /// power with which the system itself comes out.
     pub fn context(&self, source: &Target, before: Option<&Context>) -> Context {
         let in_memory = source.vector.machine.in_memory;
-        let known = self.told(source);
+        let known = self.compared(source);
         // The second time the waits are corrected already.
         let (queues, again) = if let Some(context) = before {
             (context.queues, 1.0)
         } else {
-            let beyond_ns = known.iter().map(|told| told.sum.measured_ns - told.own_ns);
-            let found_ns = known.iter().map(|told| told.found_ns);
+            let beyond_ns = known.iter().map(|one| one.sum.measured_ns - one.own_ns);
+            let found_ns = known.iter().map(|one| one.found_ns);
             let queues = self.queues(beyond_ns.sum(), found_ns.sum());
             (queues, queues)
         };
         let mut factors = vec![1.0; OpKind::ALL.len()];
         let mut classes = Vec::new();
-        for told in known {
-            let Told { kind, sum, .. } = told;
-            let predicted_ns = told.own_ns + again * told.found_ns;
+        for one in known {
+            let Compared { kind, sum, .. } = one;
+            let predicted_ns = one.own_ns + again * one.found_ns;
             let at_device = sum.device_ns > AT_DEVICE * sum.alone_ns;
             let class = ContextClass {
                 kind: kind.name().to_owned(),
@@ -143,7 +143,10 @@ impl Seen {
                     ..first.clone()
                 },
             };
-            for side in OpKind::ALL.iter().filter(|side| told_with(**side) == kind) {
+            for side in OpKind::ALL
+                .iter()
+                .filter(|side| compared_as(**side) == kind)
+            {
                 if let Some(slot) = factors.get_mut(*side as usize) {
                     *slot = class.factor;
                 }
@@ -161,21 +164,21 @@ impl Seen {
     }
 
     /// What the trace tells of each kind, and what the source is predicted to take for it; nothing where one of both is not known.
-    fn told(&self, source: &Target) -> Vec<Told> {
+    fn compared(&self, source: &Target) -> Vec<Compared> {
         let replayed = source.replayed();
-        let mut all: Vec<Told> = OpKind::ALL.iter().map(|&kind| Told::of(kind)).collect();
+        let mut all: Vec<Compared> = OpKind::ALL.iter().map(|&kind| Compared::of(kind)).collect();
         for (&kind, sum) in OpKind::ALL.iter().zip(&self.sums) {
-            if let Some(told) = all.get_mut(told_with(kind) as usize) {
-                told.sum.add(sum);
-                told.own_ns += sum.alone_ns * source.ledger.corrected(kind);
+            if let Some(one) = all.get_mut(compared_as(kind) as usize) {
+                one.sum.add(sum);
+                one.own_ns += sum.alone_ns * source.ledger.corrected(kind);
                 // Of calls that may wait for locks nothing is seen.
                 if kind != OpKind::Lock {
-                    told.own_ns += replayed.waited_ns(kind);
+                    one.own_ns += replayed.waited_ns(kind);
                 }
-                told.found_ns += replayed.queued_ns(kind);
+                one.found_ns += replayed.queued_ns(kind);
             }
         }
-        all.retain(|told| told.sum.alone_ns > 0.0 && told.sum.measured_ns > 0.0);
+        all.retain(|one| one.sum.alone_ns > 0.0 && one.sum.measured_ns > 0.0);
         all
     }
 

@@ -27,7 +27,7 @@ pub fn rank(entries: &[Entry]) -> (Vec<Ranked>, Vec<PairRank>) {
     });
     let is_disturbed = |e: &Entry| e.totals.marked > MARKED_MOST;
     let steady = order.iter().filter(|e| !is_disturbed(e)).count();
-    let mut told = 0;
+    let mut among_steady = 0;
     let fastest = order.first().map_or(0.0, |e| e.totals.elapsed_ns);
     let ranked = order
         .iter()
@@ -40,8 +40,8 @@ pub fn rank(entries: &[Entry]) -> (Vec<Ranked>, Vec<PairRank>) {
             ratio: ratio(e.totals.elapsed_ns, fastest),
             disturbed: is_disturbed(e),
             place_told: (steady > 1 && !is_disturbed(e)).then(|| {
-                told += 1;
-                told
+                among_steady += 1;
+                among_steady
             }),
         })
         .collect();
@@ -128,19 +128,19 @@ mod tests {
         all[1].totals.marked = 0.6;
         let disturbed = rank(&all).0.into_iter().map(|ranked| ranked.disturbed);
         assert_eq!(disturbed.collect::<Vec<_>>(), [false, true]);
-        let told = |all: &[Entry]| {
+        let place = |all: &[Entry]| {
             let ranked = rank(all).0.into_iter();
             ranked.map(|r| r.place_told).collect::<Vec<_>>()
         };
-        assert_eq!(told(&all), [None, None], "of one no order is told");
+        assert_eq!(place(&all), [None, None], "of one no order is told");
         let mut all = [
             entry("a", 100.0, ""),
             entry("b", 220.0, ""),
             entry("c", 300.0, ""),
         ];
-        assert_eq!(told(&all), [Some(1), Some(2), Some(3)]);
+        assert_eq!(place(&all), [Some(1), Some(2), Some(3)]);
         all[0].totals.marked = 0.6;
-        assert_eq!(told(&all), [None, Some(1), Some(2)]);
+        assert_eq!(place(&all), [None, Some(1), Some(2)]);
     }
 
     #[test]

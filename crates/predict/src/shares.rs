@@ -269,10 +269,10 @@ mod tests {
             weights[vector.slots().slot(id(name)).unwrap().0 as usize] = weight;
         }
         let found = families(&weights, &vector);
-        let told: Vec<_> = found
+        let shown: Vec<_> = found
             .iter()
             .map(|f| (f.family.as_str(), f.time_ns, f.share))
             .collect();
-        assert_eq!(told, [("WE", 60.0, 0.6), ("CR", 40.0, 0.4)]);
+        assert_eq!(shown, [("WE", 60.0, 0.6), ("CR", 40.0, 0.4)]);
     }
 }

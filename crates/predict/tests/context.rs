@@ -225,21 +225,21 @@ fn calls_wait_for_processors_no_longer_than_the_trace_tells() {
     let script = two_writers(0.0, &source);
     let (alone_ns, found_ns) = there(&script, None);
     assert!(found_ns > 0.5 * alone_ns, "{found_ns} {alone_ns}");
-    for told in [0.0, 0.5, 1.0, 2.0] {
-        let script = two_writers(told * found_ns / script.ops.len() as f64, &source);
+    for share in [0.0, 0.5, 1.0, 2.0] {
+        let script = two_writers(share * found_ns / script.ops.len() as f64, &source);
         let (total_ns, queued_ns) = there(&script, learnt(&script, &source));
-        let expected_ns = f64::min(told, 1.0) * found_ns;
-        if told > 1.0 {
+        let expected_ns = f64::min(share, 1.0) * found_ns;
+        if share > 1.0 {
             assert!(total_ns > 1.1 * alone_ns, "the rest is the calls' own");
             continue;
         }
         assert!(
             (total_ns / alone_ns - 1.0).abs() < 0.02,
-            "{told}: {total_ns} {alone_ns}"
+            "{share}: {total_ns} {alone_ns}"
         );
         assert!(
             (queued_ns - expected_ns).abs() < 0.02 * found_ns,
-            "{told}: {queued_ns} {expected_ns}"
+            "{share}: {queued_ns} {expected_ns}"
         );
     }
 }

@@ -191,13 +191,13 @@ fn a_program_that_fills_a_hole_page_by_page_is_told_of_pieces() {
 
 #[test]
 fn a_store_to_what_is_dirty_is_the_programs_own_where_no_time_is_told() {
-    let stored = |told: bool, dirty: bool| {
+    let stored = |is_traced: bool, dirty: bool| {
         let mut s = written(4096);
         if dirty {
             s.data(OpKind::Write, 3, 5 * 4096, 4096);
         }
         touch(&mut s, 5, true);
-        if !told {
+        if !is_traced {
             s.ops.last_mut().unwrap().latency_ns = None;
         }
         charged(&s, s.ops.len() - 1, ALONE, "MFW")[0]

@@ -154,6 +154,7 @@ fn aged(made: &Made) -> String {
         AgingKind::Profile => format!("profile {}", made.source),
         AgingKind::Snapshots => format!("snapshots of {}", made.source),
         AgingKind::Git => format!("git history of {}", made.source),
+        AgingKind::Model => format!("model {}", made.source),
     };
     format!(
         "an aging workload of {} for a file system of {}: {source}, {} in these operations",

@@ -232,7 +232,7 @@ fn say_mismatches(page: &mut Page, phase: &PhaseRun) {
 pub fn unexpected(m: &Unexpected) -> String {
     format!(
         "{} (operation {} of stream {})",
-        m.told(),
+        m.in_words(),
         units::count(m.index),
         m.stream
     )

@@ -167,6 +167,17 @@ impl<'a> Emitter<'a> {
         self.fill(path, O_WRONLY | O_APPEND, old..size, old)
     }
 
+    /// Writes some of a file of `old` bytes, the rest of which stays.
+    pub fn overwrite(
+        &mut self,
+        path: &[u8],
+        range: std::ops::Range<u64>,
+        old: u64,
+    ) -> Result<(), GenerateError> {
+        self.made.modifies += 1;
+        self.fill(path, O_WRONLY, range, old)
+    }
+
     /// Writes out what a file has.
     pub fn fsync(&mut self, path: &[u8]) -> Result<(), GenerateError> {
         let mut op = self.named(OpKind::Open, path)?;
@@ -284,11 +295,13 @@ impl<'a> Emitter<'a> {
             let mut op = self.on(OpKind::Write);
             op.offset = Some(at);
             op.length = Some(length);
-            op.size_bytes = Some(at);
+            op.size_bytes = Some(at.max(kept));
             op.result = Outcome::ok(length);
-            op.record = OpFlags::IMPLICIT_OFFSET;
+            // Where a file that is opened anew is written from.
             if flags & O_APPEND != 0 {
-                op.record |= OpFlags::APPEND;
+                op.record = OpFlags::IMPLICIT_OFFSET | OpFlags::APPEND;
+            } else if range.start == 0 {
+                op.record = OpFlags::IMPLICIT_OFFSET;
             }
             self.put(&op)?;
             at += length;

@@ -1,4 +1,4 @@
-//! Makes aging workloads: from snapshots, from a git history, from named usage profiles (the thesis, 3.2.1).
+//! Makes aging workloads: from snapshots, from a git history, from models of workloads, from named usage profiles (the thesis, 3.2.1).
 //!
 //! Always true here:
 //! * a source writes its operations into an [`Emitter`], in the order of time, day after day; the emitter knows what
@@ -13,6 +13,7 @@ mod files;
 mod git;
 mod growth;
 mod learn;
+mod model;
 mod plan;
 pub mod profile;
 mod short;
@@ -32,6 +33,7 @@ pub use deletes::{Deletes, Habits};
 pub use emit::Emitter;
 pub use git::GitSource;
 pub use learn::Learner;
+pub use model::ModelSource;
 pub use profile::{PROFILES, Profile};
 pub use short::ShortLived;
 pub use snapshots::{SnapshotOptions, SnapshotSource};
@@ -248,12 +250,12 @@ mod tests {
 
     #[test]
     fn progress_is_told_within_a_day() {
-        let mut told = Vec::new();
-        let mut step = |done, all, changes| told.push((done, all, changes));
+        let mut reported = Vec::new();
+        let mut step = |done, all, changes| reported.push((done, all, changes));
         let made = outline(&mut OneDay, &mut step, &AtomicBool::new(false)).unwrap();
         assert_eq!(made.operations, 25_000);
         let within = [(0, 2, 0), (0, 2, 10_000), (0, 2, 20_000), (1, 2, 25_000)];
-        assert_eq!(told, within);
+        assert_eq!(reported, within);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use fsage_format::FormatError;
 use fsage_format::bounded::read_document;
-use fsage_format::result::layout::{Layout, Score};
+use fsage_format::result::layout::{Layout, Score, SizeClass};
 use serde::Deserialize;
 
 use crate::made::{MadeNight, days_between, days_of};
@@ -13,6 +13,9 @@ use crate::made::{MadeNight, days_between, days_of};
 #[derive(Deserialize)]
 struct Applied {
     days: Vec<Day>,
+    /// Of the last of them.
+    #[serde(default)]
+    by_size: Vec<SizeClass>,
     /// Null where nothing is known of it.
     made: Option<Made>,
 }
@@ -40,14 +43,15 @@ pub fn of_days(path: &Path, snapshots: &[Layout]) -> Result<Vec<Layout>, FormatE
     let applied: Applied = serde_json::from_slice(&bytes)
         .map_err(|e| FormatError::corrupt(path, format!("line {}", e.line()), e.to_string()))?;
     let nights = applied.made.map(|made| made.nights).unwrap_or_default();
-    let told = |pair: &[MadeNight]| matches!(pair, [a, b] if a.taken_unix_ns < b.taken_unix_ns);
-    let numbers: Vec<Option<u64>> = if nights.len() > 1 && nights.windows(2).all(told) {
+    let in_order = |pair: &[MadeNight]| matches!(pair, [a, b] if a.taken_unix_ns < b.taken_unix_ns);
+    let numbers: Vec<Option<u64>> = if nights.len() > 1 && nights.windows(2).all(in_order) {
         let taken = snapshots.iter().map(|snapshot| snapshot.taken_unix_ns);
         taken.map(|ns| day_of(&nights, ns)).collect()
     } else {
         let days = days_of(snapshots.iter().map(|snapshot| snapshot.taken_unix_ns));
         days.into_iter().map(Some).collect()
     };
+    let last = applied.days.last().map(|day| day.number);
     let of = |(snapshot, number): (&Layout, Option<u64>)| {
         let day = number.and_then(|number| applied.days.iter().rfind(|day| day.number <= number));
         let score = day.and_then(|d| Score::of(d.counted_blocks?, d.optimal_blocks?));
@@ -57,6 +61,11 @@ pub fn of_days(path: &Path, snapshots: &[Layout]) -> Result<Vec<Layout>, FormatE
             taken_unix_ns: snapshot.taken_unix_ns,
             day: number,
             score,
+            by_size: if day.is_some() && day.map(|day| day.number) == last {
+                applied.by_size.clone()
+            } else {
+                Vec::new()
+            },
             ..Layout::default()
         }
     };

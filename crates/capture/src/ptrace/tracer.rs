@@ -329,8 +329,8 @@ impl Tracer {
         if let (Some(child), Some(pid)) = (child.map(Tid), self.threads.get(&tid).map(|t| t.pid)) {
             let flags = clone_flags(tid);
             // One that was adopted has been told of, and may have ended by now; one that waits is another of its number.
-            let told = self.adopted.remove(&child).is_some();
-            if told && !self.unannounced.contains_key(&child) {
+            let was_adopted = self.adopted.remove(&child).is_some();
+            if was_adopted && !self.unannounced.contains_key(&child) {
                 return self.resume(tid, 0);
             }
             self.announce(child, pid, tid, flags, at_ns);

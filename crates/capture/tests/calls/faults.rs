@@ -81,13 +81,13 @@ fn few_programs_make_these_calls() {
             "{method:?}"
         );
         let set = of(&rows, OpKind::Setxattr);
-        let told: Vec<_> = set
+        let found: Vec<_> = set
             .iter()
             .map(|row| (row.op.fd.is_some(), &*row.path, &*row.path2, row.op.length))
             .collect();
         let name = "user.name";
         assert_eq!(
-            told,
+            found,
             [(false, "out", name, Some(5)), (true, "", name, Some(5))]
         );
         let opened = of(&rows, OpKind::Open);

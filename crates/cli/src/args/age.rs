@@ -9,7 +9,7 @@ use fsage_experiment::plan::parse_time;
 use super::{AgeApplyArgs, AgeKeepArgs};
 
 /// What snapshots' options do not go with. That they require snapshots is forgotten where another of the group is given.
-const OTHERS: [&str; 2] = ["from_git", "profile"];
+const OTHERS: [&str; 3] = ["from_git", "from_model", "profile"];
 
 /// Arguments of `age`.
 #[derive(Debug, Args)]
@@ -22,7 +22,8 @@ Examples:
   fsage age generate --profile mail --size 2G --fill 80% --days 60 -o mail.fst
   fsage age short-lived monday.fst tuesday.fst -o short.toml
   fsage age generate --from-snapshots nights --short-lived short.toml -o ours.fst
-  fsage age generate --from-git ~/src/linux -o git.fst")]
+  fsage age generate --from-git ~/src/linux -o git.fst
+  fsage age generate --from-model day.fsm --days 90 -o ours.fst")]
 pub struct AgeArgs {
     /// What to do
     #[command(subcommand)]
@@ -52,6 +53,9 @@ pub struct AgeGenerateArgs {
     /// From the history of a git repository
     #[arg(long, value_name = "REPO", group = "from")]
     pub from_git: Option<PathBuf>,
+    /// From a model of a workload (fsage model fit -o M.fsm), which is played once a day
+    #[arg(long, value_name = "M.fsm", group = "from")]
+    pub from_model: Option<PathBuf>,
     /// From a named usage profile
     #[arg(long, value_name = "NAME", group = "from")]
     pub profile: Option<String>,
@@ -61,7 +65,7 @@ pub struct AgeGenerateArgs {
     /// Where random choices start
     #[arg(long, value_name = "N", default_value_t = 42)]
     pub seed: u64,
-    /// Simulated days; of snapshots and a history at most theirs [default: the source's]
+    /// Simulated days; of snapshots and a history at most theirs [default: the source's; 30 of a model]
     #[arg(long, value_name = "N")]
     pub days: Option<u32>,
     /// Size of the file system to be aged (502M, 2G) [default: the source's]

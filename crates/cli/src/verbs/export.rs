@@ -44,9 +44,9 @@ fn of_kind(args: &ExportArgs) -> Result<Convert> {
         (FileKind::Snapshot, ExportFormat::Hbench) => snapshot,
         (FileKind::Profile, ExportFormat::Hbench) => profile,
         (kind, format) => bail!(UsageError(format!(
-            "{} is a {}, which cannot be written as {}",
+            "{} is {}, which cannot be written as {}",
             args.file.display(),
-            format!("{kind:?}").to_lowercase(),
+            kind.what(),
             format!("{format:?}").to_lowercase()
         ))),
     })

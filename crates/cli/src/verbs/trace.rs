@@ -67,7 +67,7 @@ pub fn run(mut args: TraceArgs) -> Result<Exit> {
     }
     if summary.strayed > 0 {
         ui::line(&format!(
-            "directories were renamed by others and not found again ({}x): names relative to them are told with the old \
+            "directories were renamed by others and not found again ({}x): names relative to them are explained with the old \
              ones",
             units::count(summary.strayed)
         ));
@@ -245,8 +245,8 @@ fn tell_losses(summary: &CaptureSummary) {
             units::count(summary.cut_short)
         ));
     }
-    let told = summary.lost_32_bit + summary.left_out + summary.cut_short;
-    let no_room = summary.lost.saturating_sub(told);
+    let explained = summary.lost_32_bit + summary.left_out + summary.cut_short;
+    let no_room = summary.lost.saturating_sub(explained);
     if no_room > 0 {
         ui::line(&format!(
             "the trace is not whole: {} events are missing: for lack of room (without --no-throttle, \

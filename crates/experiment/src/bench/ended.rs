@@ -47,7 +47,7 @@ pub(super) fn check(phase: &str, unexpected: u64, first: Option<Unexpected>) -> 
     if unexpected == 0 {
         return Ok(());
     }
-    let first = first.map_or_else(String::new, |m| format!(": {}", m.told()));
+    let first = first.map_or_else(String::new, |m| format!(": {}", m.in_words()));
     Err(format!("run phase '{phase}'{first}"))
 }
 
@@ -66,13 +66,13 @@ mod tests {
             expected: "2573".into(),
             actual: "ENOSPC".into(),
         };
-        let told = |path| check("fill", 1, Some(unexpected(path))).unwrap_err();
+        let refusal = |path| check("fill", 1, Some(unexpected(path))).unwrap_err();
         assert_eq!(
-            told(""),
+            refusal(""),
             "run phase 'fill': write gave ENOSPC instead of 2573"
         );
         assert_eq!(
-            told("a/b"),
+            refusal("a/b"),
             "run phase 'fill': write of a/b gave ENOSPC instead of 2573"
         );
         assert_eq!(check("fill", 0, None), Ok(()));

@@ -134,9 +134,9 @@ mod tests {
             ..series(3, &[])
         }];
         let rest = Pace::new(&all).remaining(&all, 0).unwrap();
-        let told = [0.0, 1.5, 2.0, 60.0].map(|spent_s| Some(rest.later(spent_s).seconds()));
+        let shown = [0.0, 1.5, 2.0, 60.0].map(|spent_s| Some(rest.later(spent_s).seconds()));
         assert_eq!(
-            told,
+            shown,
             [6.0, 4.5, 4.0, 4.0].map(Some),
             "it goes on within a step"
         );

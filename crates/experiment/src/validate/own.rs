@@ -127,7 +127,7 @@ impl<'a> OwnRun<'a> {
                 let (workload, target) = self.names;
                 return Err(ValidateError::Failed(format!(
                     "run workload `{workload}` on {target}: {}",
-                    unexpected.told()
+                    unexpected.in_words()
                 )));
             }
         }

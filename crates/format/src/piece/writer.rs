@@ -61,7 +61,7 @@ impl Summed {
     fn put(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.is_own()?;
         match &mut self.file {
-            Target::InPlace(file, _) => file.write_all(bytes).map_err(ReaderGone::told)?,
+            Target::InPlace(file, _) => file.write_all(bytes).map_err(ReaderGone::named)?,
             Target::Whole(file) => file.write_all(bytes)?,
         }
         self.bytes += bytes.len() as u64;
@@ -77,7 +77,7 @@ impl Write for Summed {
         }
         self.is_own()?;
         let written = match &mut self.file {
-            Target::InPlace(file, _) => file.write(bytes).map_err(ReaderGone::told)?,
+            Target::InPlace(file, _) => file.write(bytes).map_err(ReaderGone::named)?,
             Target::Whole(file) => file.write(bytes)?,
         };
         self.sum.add(bytes.get(..written).unwrap_or_default());

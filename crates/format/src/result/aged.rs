@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::document;
+use super::layout::SizeClass;
 use crate::image::Aged;
 
 /// What the field `format` says.
@@ -41,6 +42,9 @@ pub struct AgedRun {
     pub days: Vec<AgedDay>,
     /// The layout score at the end of the last day; null where it was not taken.
     pub layout_score: Option<f64>,
+    /// The same by size of file, then; empty where it was not taken, and in results of earlier releases.
+    #[serde(default)]
+    pub by_size: Vec<SizeClass>,
     /// How long the target took, without the looks at it, nanoseconds.
     pub elapsed_ns: u64,
     /// Files and directories made and removed, a second of that.

@@ -22,6 +22,8 @@ pub enum AgingKind {
     Snapshots,
     /// The history of a git repository.
     Git,
+    /// A model of a workload, each day once.
+    Model,
 }
 
 /// How an aging workload was made and what it amounts to; kept in its trace's metadata, entry `aging`.
@@ -33,7 +35,7 @@ pub struct Made {
     pub generator: String,
     /// What from.
     pub kind: AgingKind,
-    /// The profile's name, the directory of snapshots or the repository.
+    /// The profile's name, the directory of snapshots, the repository or the model's file.
     pub source: String,
     /// Where random choices began.
     pub seed: u64,

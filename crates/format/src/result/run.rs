@@ -185,7 +185,7 @@ pub struct Unexpected {
 
 impl Unexpected {
     /// What it was and how it ended, in words.
-    pub fn told(&self) -> String {
+    pub fn in_words(&self) -> String {
         let path = match self.path.as_str() {
             "" => String::new(),
             path => format!(" of {path}"),

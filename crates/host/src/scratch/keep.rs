@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -116,14 +116,17 @@ fn frozen(
             "the image would lie in it, expected another file system for -o",
         ));
     }
+    // Of one that lies on none the mount table has a name there, or what serves it.
+    let of_block = std::fs::metadata(device).is_ok_and(|about| about.file_type().is_block_device());
+    if !of_block {
+        return Err(refused(&format!(
+            "{} lies on no block device, expected a file system that does, or a scratch: target",
+            head.file_system
+        )));
+    }
     let from = File::open(device).map_err(|e| HostError::at("open device", device, e))?;
     head.size_bytes = rustix::fs::seek(&from, rustix::fs::SeekFrom::End(0))
         .map_err(|e| HostError::at("measure", device, e))?;
-    if head.size_bytes == 0 {
-        return Err(refused(
-            "it lies on no block device, expected a file system that does",
-        ));
-    }
     freeze::while_frozen(fs.root().as_fd(), || write(&from, &head, to, stop))
         .map_err(|errno| refused(&format!("it cannot be frozen for that: {errno}")))?
 }

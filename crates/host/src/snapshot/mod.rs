@@ -108,9 +108,9 @@ pub fn walk_since(
     let parent = Rc::new(root);
     let _ = walker.run(&parent, &statx);
     let mut summary = walker.summary;
-    let told = walker.layout.tells_extents();
-    summary.has_extents |= told == Some(true);
-    summary.hides_extents = told == Some(false);
+    let tells_extents = walker.layout.tells_extents();
+    summary.has_extents |= tells_extents == Some(true);
+    summary.hides_extents = tells_extents == Some(false);
     summary.elapsed_ns = MonotonicClock.now_ns() - start_ns;
     Ok(summary)
 }

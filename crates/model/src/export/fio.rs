@@ -45,7 +45,7 @@ const SYNCS: [OpKind; 2] = [OpKind::Fsync, OpKind::Fdatasync];
 pub fn fio(model: &Arc<Model>) -> Result<Exported, ModelError> {
     let played = Played::of(model)?;
     let class_sizes = sizes(model, &played);
-    let mut told: BTreeMap<OpKind, f64> = BTreeMap::new();
+    let mut exported: BTreeMap<OpKind, f64> = BTreeMap::new();
     let mut text = String::from(
         "; Made by fsage from a model. Run it by: fio --directory=DIR FILE\n\n\
          [global]\nioengine=psync\nfallocate=none\nrandrepeat=1\nnorandommap=1\nfile_service_type=random\ngroup_reporting=1\n",
@@ -67,12 +67,12 @@ pub fn fio(model: &Arc<Model>) -> Result<Exported, ModelError> {
                     if first { "stonewall\n" } else { "" }
                 );
                 first = false;
-                job.write(&mut text, &data, &mut told);
+                job.write(&mut text, &data, &mut exported);
             }
         }
     }
     let mut lost = Lost::default();
-    lost.operations(&played, &told);
+    lost.operations(&played, &exported);
     lost.add("what follows what: scripts", model.visits.len() as f64);
     lost.add(
         "how soon files are used again: classes",
@@ -217,7 +217,7 @@ impl Job {
         (each, (of_job as f64 / each as f64).round().max(1.0) as u64)
     }
 
-    fn write(&self, text: &mut String, data: &Data, told: &mut BTreeMap<OpKind, f64>) {
+    fn write(&self, text: &mut String, data: &Data, exported: &mut BTreeMap<OpKind, f64>) {
         let (calls, jobs, moves) = (self.calls, self.jobs, &self.moves);
         let (file_bytes, files) = self.files(data.files_bytes);
         // Of the other way it does nothing.
@@ -249,14 +249,14 @@ impl Job {
             format!("bssplit={sizes}"),
             "bs_unaligned=1".to_owned(),
         ];
-        *told.entry(kind).or_default() += calls;
+        *exported.entry(kind).or_default() += calls;
         let is_synced = self.is_most && self.way == 1;
         let syncs = data.syncs.iter().zip(SYNCS).filter(|_| is_synced);
         for ((&syncs, kind), name) in syncs.zip(["fsync", "fdatasync"]) {
             let every = (calls / syncs as f64).round();
             if syncs > 0 {
                 lines.push(format!("{name}={:.0}", every.max(1.0)));
-                *told.entry(kind).or_default() += (calls / every.max(1.0)).floor();
+                *exported.entry(kind).or_default() += (calls / every.max(1.0)).floor();
             }
         }
         let think_us = (data.think_ns as f64 / calls / 1000.0).round();

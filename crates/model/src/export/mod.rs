@@ -111,19 +111,19 @@ impl Lost {
     }
 
     /// Of each kind as many operations as the model does more than the file says.
-    fn operations(&mut self, played: &Played, told: &BTreeMap<OpKind, f64>) {
+    fn operations(&mut self, played: &Played, exported: &BTreeMap<OpKind, f64>) {
         for (kind, n) in played.counts() {
-            let told = told.get(&kind).copied().unwrap_or(0.0);
-            self.add(kind.name(), (n as f64 - told).round());
+            let exported = exported.get(&kind).copied().unwrap_or(0.0);
+            self.add(kind.name(), (n as f64 - exported).round());
         }
     }
 
     /// The bytes that the model reads and writes more than the file says, or less.
-    fn bytes(&mut self, played: &Played, told: [f64; 2]) {
+    fn bytes(&mut self, played: &Played, exported: [f64; 2]) {
         for (way, what) in ["bytes read", "bytes written"].iter().enumerate() {
             let moved = played.0.values().filter_map(|done| done.moves.get(way));
             let bytes: f64 = moved.map(|moves| moves.bytes as f64).sum();
-            let lost = bytes - told.get(way).copied().unwrap_or(0.0);
+            let lost = bytes - exported.get(way).copied().unwrap_or(0.0);
             if lost > OFF * bytes {
                 self.add(what, lost);
             } else if -lost > OFF * bytes {

@@ -82,9 +82,9 @@ pub fn wml(model: &Arc<Model>, dialect: Dialect) -> Result<Exported, ModelError>
         "how soon files are used again: classes",
         model.classes.len() as f64,
     );
-    let (told, told_bytes) = told(&threads, iterations);
-    lost.operations(&played, &told);
-    lost.bytes(&played, told_bytes);
+    let (exported, exported_bytes) = exported(&threads, iterations);
+    lost.operations(&played, &exported);
+    lost.bytes(&played, exported_bytes);
     Ok(Exported {
         text,
         rounds: Some(iterations),
@@ -143,13 +143,13 @@ fn iterations(all: &[(u32, u64, &Rounds)]) -> u64 {
 }
 
 /// How often the threads do what, in all rounds, and how many bytes they read and write.
-fn told(threads: &[Thread<'_>], iterations: u64) -> (BTreeMap<OpKind, f64>, [f64; 2]) {
-    let (mut told, mut bytes) = (BTreeMap::new(), [0.0; 2]);
+fn exported(threads: &[Thread<'_>], iterations: u64) -> (BTreeMap<OpKind, f64>, [f64; 2]) {
+    let (mut exported, mut bytes) = (BTreeMap::new(), [0.0; 2]);
     for thread in threads {
         for (_, flowops, iters) in &thread.visits {
             let times = (iters * thread.at_once * iterations) as f64;
             for flowop in *flowops {
-                *told.entry(flowop.kind).or_default() += flowop.calls as f64 * times;
+                *exported.entry(flowop.kind).or_default() += flowop.calls as f64 * times;
                 let [read, written] = &mut bytes;
                 let way = if flowop.kind == OpKind::Read {
                     read
@@ -160,7 +160,7 @@ fn told(threads: &[Thread<'_>], iterations: u64) -> (BTreeMap<OpKind, f64>, [f64
             }
         }
     }
-    (told, bytes)
+    (exported, bytes)
 }
 
 fn head(model: &Model, dialect: Dialect, iterations: u64) -> String {

@@ -310,7 +310,7 @@ impl Character {
     /// The groups that a model has, most operations first.
     fn groups(&self) -> Vec<GroupStats> {
         let threads = &self.gather.threads;
-        let of = groups(&self.gather, &together(&self.gather));
+        let of = groups(&self.gather, &together(&self.gather)).of;
         let mut sums: Vec<Members> = Vec::new();
         for (number, (thread, group)) in threads.iter().zip(of).enumerate() {
             if thread.mix.is_empty() {

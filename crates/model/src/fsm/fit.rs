@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::check::{MOST_TIME_NS, ModelError};
 use super::dist::{Counter, Dist};
 use super::gather::{Gather, Numbers, Visited};
-use super::group::{GROUPS, groups, phases};
+use super::group::{GROUPS, Groups, groups, phases};
 use super::model::{Choice, Class, Group, Line, Model, Part, Phase, Pick, Source, VERSION, Visit};
 use super::resolve::{NONE, State};
 use super::step::{Form, VisitStep};
@@ -130,7 +130,7 @@ pub(super) fn together(gather: &Gather) -> Vec<u32> {
 struct Fit<'g> {
     gather: &'g Gather,
     grain: Grain,
-    groups: &'g [u32],
+    groups: &'g Groups,
     together: &'g [u32],
     /// By shape: the visit of the model, or none for one that is taken apart.
     visit_of: Vec<Option<u32>>,
@@ -143,7 +143,7 @@ struct Fit<'g> {
 }
 
 impl<'g> Fit<'g> {
-    fn new(gather: &'g Gather, grain: Grain, groups: &'g [u32], together: &'g [u32]) -> Self {
+    fn new(gather: &'g Gather, grain: Grain, groups: &'g Groups, together: &'g [u32]) -> Self {
         let mut fit = Self {
             gather,
             grain,
@@ -161,6 +161,10 @@ impl<'g> Fit<'g> {
         fit.place();
         fit.classify();
         fit
+    }
+
+    fn group_of(&self, thread: usize) -> u32 {
+        self.groups.of.get(thread).copied().unwrap_or(0)
     }
 
     fn class(&self, node: u32) -> u32 {
@@ -186,7 +190,7 @@ impl<'g> Fit<'g> {
             let number = self
                 .single
                 .get(form)
-                .or_else(|| self.single.get(&rough(*form)));
+                .or_else(|| self.single.get(&form.of_any_size()));
             out.extend(number.map(|&n| (n, pick)));
             let named = form.kind.class() == KindClass::Name;
             pick = match form.kind {
@@ -311,7 +315,7 @@ impl<'g> Fit<'g> {
                 .partition_point(|&s| s <= visit.start_ns.saturating_sub(first_ns))
                 .max(1) as u32
                 - 1;
-            let group = self.groups.get(visit.thread as usize).copied().unwrap_or(0);
+            let group = self.group_of(visit.thread as usize);
             let Some(last) = at.get_mut(visit.thread as usize) else {
                 continue;
             };
@@ -365,7 +369,7 @@ impl<'g> Fit<'g> {
         }
         for (thread, last) in at.into_iter().enumerate() {
             if let Some(last) = last {
-                let group = self.groups.get(thread).copied().unwrap_or(0);
+                let group = self.group_of(thread);
                 ends(&mut parts, group, last);
             }
         }
@@ -374,7 +378,7 @@ impl<'g> Fit<'g> {
 
     /// The groups, with how long their processes waited for their turn.
     fn groups(&self, first_ns: u64) -> Vec<Group> {
-        let count = self.groups.iter().max().map_or(0, |g| *g as usize + 1);
+        let count = self.groups.of.iter().max().map_or(0, |g| *g as usize + 1);
         let mut groups = vec![
             Group {
                 processes: 0,
@@ -396,7 +400,7 @@ impl<'g> Fit<'g> {
         order.sort_by_key(|&i| threads.get(i).map(|t| t.span_ns.0));
         let mut free: Vec<BinaryHeap<std::cmp::Reverse<u64>>> = vec![BinaryHeap::new(); count];
         for i in order {
-            let (Some(thread), Some(&g)) = (threads.get(i), self.groups.get(i)) else {
+            let (Some(thread), Some(&g)) = (threads.get(i), self.groups.of.get(i)) else {
                 continue;
             };
             let (Some(group), Some(free), Some((begins, idle))) = (
@@ -452,7 +456,9 @@ impl<'g> Fit<'g> {
         let first = threads.get(thread).and_then(|t| t.begun_by);
         let mut before = std::iter::successors(first, by).take(threads.len());
         let did = |at: &u32| threads.get(*at as usize).is_some_and(|t| !t.mix.is_empty());
-        let found = before.find(did).and_then(|at| self.groups.get(at as usize));
+        let found = before
+            .find(did)
+            .and_then(|at| self.groups.of.get(at as usize));
         found.map_or(0, |group| group + 1)
     }
 
@@ -532,16 +538,6 @@ impl<'g> Fit<'g> {
             going_on: sorted(part.going_on),
             script: lines.collect(),
         }
-    }
-}
-
-/// Without what differs among rare ones.
-fn rough(form: Form) -> Form {
-    Form {
-        bytes: None,
-        to_end: None,
-        magnitude: 0,
-        ..form
     }
 }
 

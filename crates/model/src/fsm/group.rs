@@ -2,7 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::gather::Gather;
+use super::gather::{Gather, Shape};
+use super::step::Form;
 
 /// There are at most so many groups.
 pub const GROUPS: usize = 12;
@@ -22,17 +23,79 @@ fn cosine(a: &Mix, b: &Mix) -> f64 {
     dot / (norm(a) * norm(b)).max(f64::MIN_POSITIVE)
 }
 
+/// What threads do alike.
+pub struct Groups {
+    /// The group of each thread.
+    pub of: Vec<u32>,
+    /// Whether threads of a group differ in how large the files are that they work on.
+    pub of_any_size: bool,
+}
+
 /// The group of each thread; `together` says which of them are apart from others.
-pub fn groups(gather: &Gather, together: &[u32]) -> Vec<u32> {
-    let mixes = gather.threads.iter().map(|t| &t.mix);
-    alike(mixes.zip(together.iter().copied()), GROUPS)
+pub fn groups(gather: &Gather, together: &[u32]) -> Groups {
+    let threads = &gather.threads;
+    let grouped = |mixes: &[&Mix]| {
+        let mixes = mixes.iter().copied().zip(together.iter().copied());
+        alike(mixes, GROUPS)
+    };
+    let mixes: Vec<&Mix> = threads.iter().map(|t| &t.mix).collect();
+    let by_shape = grouped(&mixes);
+    let sized = |of| Groups {
+        of,
+        of_any_size: false,
+    };
+    if by_shape.all_alike {
+        return sized(by_shape.groups);
+    }
+    // Many processes that each do one thing to a file of another size, as a shell's loop begins: the size is the file's,
+    // not theirs.
+    let rough = rough(&gather.shapes);
+    let mixes: Vec<Mix> = mixes.iter().map(|mix| merged(mix, &rough)).collect();
+    let by_steps = grouped(&mixes.iter().collect::<Vec<_>>());
+    if by_steps.all_alike {
+        Groups {
+            of: by_steps.groups,
+            of_any_size: true,
+        }
+    } else {
+        sized(by_shape.groups)
+    }
+}
+
+/// Of each shape the first with the same steps whatever they move.
+fn rough(shapes: &[Shape]) -> Vec<u32> {
+    let mut first: FxHashMap<Vec<Form>, u32> = FxHashMap::default();
+    let number = |(at, shape): (usize, &Shape)| {
+        let forms = shape.forms.iter().map(|form| form.of_any_size());
+        *first.entry(forms.collect()).or_insert(at as u32)
+    };
+    shapes.iter().enumerate().map(number).collect()
+}
+
+/// A mix by other numbers of its shapes.
+fn merged(mix: &Mix, numbers: &[u32]) -> Mix {
+    let mut merged = Mix::default();
+    for (&shape, &times) in mix {
+        let number = numbers.get(shape as usize).copied().unwrap_or(shape);
+        *merged.entry(number).or_default() += times;
+    }
+    merged
+}
+
+/// Which mixes belong together.
+struct Alike {
+    /// The group of each.
+    groups: Vec<u32>,
+    /// Whether each is like the first of its group.
+    all_alike: bool,
 }
 
 /// A group for each mix: the first that is alike, of the same `apart` (Hartigan's leader algorithm, 1975). There are
 /// at most `most` groups; what comes then goes to the nearest. Who did nothing makes no group.
-pub fn alike<'m>(mixes: impl Iterator<Item = (&'m Mix, u32)>, most: usize) -> Vec<u32> {
+fn alike<'m>(mixes: impl Iterator<Item = (&'m Mix, u32)>, most: usize) -> Alike {
     let mut leaders: Vec<(&Mix, u32)> = Vec::new();
     let mut groups = Vec::new();
+    let mut all_alike = true;
     for (mix, apart) in mixes {
         if mix.is_empty() {
             groups.push(0);
@@ -43,7 +106,10 @@ pub fn alike<'m>(mixes: impl Iterator<Item = (&'m Mix, u32)>, most: usize) -> Ve
             .map(|(i, l)| (cosine(mix, l.0), i))
             .max_by(|a, b| a.0.total_cmp(&b.0));
         let group = match near {
-            Some((cosine, i)) if cosine > ALIKE || leaders.len() >= most => i,
+            Some((cosine, i)) if cosine > ALIKE || leaders.len() >= most => {
+                all_alike &= cosine > ALIKE;
+                i
+            }
             _ => {
                 leaders.push((mix, apart));
                 leaders.len() - 1
@@ -51,7 +117,7 @@ pub fn alike<'m>(mixes: impl Iterator<Item = (&'m Mix, u32)>, most: usize) -> Ve
         };
         groups.push(group as u32);
     }
-    groups
+    Alike { groups, all_alike }
 }
 
 /// Fewer bins than this are no phase.
@@ -138,7 +204,7 @@ mod tests {
             mix(&[(3, 7)]),
             mix(&[(1, 9), (2, 5)]),
         ];
-        let of = |apart: [u32; 4], most| alike(mixes.iter().zip(apart), most);
+        let of = |apart: [u32; 4], most| alike(mixes.iter().zip(apart), most).groups;
         assert_eq!(of([0; 4], 9), [0, 0, 1, 0]);
         assert_eq!(of([0, 0, 0, 1], 9), [0, 0, 1, 2]);
         assert_eq!(of([0; 4], 1), [0; 4]);

@@ -112,9 +112,17 @@ impl Form {
             magnitude: 0,
         }
     }
-}
 
-impl Form {
+    /// The same step whatever it moves: without what differs among files of many sizes.
+    pub fn of_any_size(self) -> Self {
+        Self {
+            bytes: None,
+            to_end: None,
+            magnitude: 0,
+            ..self
+        }
+    }
+
     /// Whether data comes out of the file.
     pub fn is_read(&self) -> bool {
         use OpKind::{CopyIn, Read, Sendfile, SpliceIn};

@@ -73,12 +73,12 @@ impl Faults {
 
 /// Faults that the traced system had: in pieces where one was before, and in others.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Told {
+pub(super) struct FaultsSeen {
     again: u32,
     first: u32,
 }
 
-impl Told {
+impl FaultsSeen {
     /// Whether it told faults of single pages of a piece.
     fn by_page(self) -> bool {
         self.again > self.first / AGAIN_SHARE
@@ -271,7 +271,7 @@ impl View {
             (mapped.reads, mapped.stores) = Default::default();
         }
         let read = mapped.reads.around.contains(&(page / AROUND_PAGES))
-            || !self.told.by_page() && mapped.reads.pieces.contains_key(&start);
+            || !self.faults_seen.by_page() && mapped.reads.pieces.contains_key(&start);
         let faults = if write {
             &mut mapped.stores
         } else {
@@ -294,9 +294,9 @@ impl View {
         // A read fault maps what is around it in either case.
         if !mapped && order > 0 && (write || piece.end - piece.start > AROUND_PAGES) {
             let count = if again {
-                &mut self.told.again
+                &mut self.faults_seen.again
             } else {
-                &mut self.told.first
+                &mut self.faults_seen.first
             };
             *count = count.saturating_add(1);
         }
@@ -316,7 +316,7 @@ impl View {
             return (touch.step / each).max(1);
         }
         let together = touch.piece.end - touch.piece.start;
-        if touch.again || touch.mapped || self.told.by_page() || together <= each {
+        if touch.again || touch.mapped || self.faults_seen.by_page() || together <= each {
             return 1;
         }
         let all = pages.div_ceil(together).max(touch.pieces);
@@ -355,7 +355,7 @@ impl View {
                 charge_fault((Stem::MfW, Stem::MfWB), (each, 1, store), step.gap, charges);
                 return each;
             }
-            if !touch.mapped && self.told.by_page() {
+            if !touch.mapped && self.faults_seen.by_page() {
                 return 0;
             }
             charges.push(Charge::once(Stem::MfW, step.gap));
@@ -388,7 +388,7 @@ impl View {
             charges.push(Charge::many(Stem::MfR, step.gap, touches as f64));
             return touches * AROUND_PAGES;
         }
-        if touch.again && self.told.by_page() && long > AROUND_PAGES {
+        if touch.again && self.faults_seen.by_page() && long > AROUND_PAGES {
             return 0;
         }
         let each = long.max(touch.step).clamp(AROUND_PAGES, most);

@@ -36,7 +36,7 @@ use listing::Listings;
 pub use lookup::HitCount;
 use lookup::OldNames;
 pub use mapped::FaultPages;
-use mapped::{Mapped, Told};
+use mapped::{FaultsSeen, Mapped};
 use moved::Moved;
 use places::Answers;
 use recent::{Recent, Touched};
@@ -267,7 +267,7 @@ pub struct View {
     /// Ranges of files that have room and hold no data.
     reserved: FxHashMap<u32, Vec<(u64, u64)>>,
     mapped: FxHashMap<u32, Mapped>,
-    told: Told,
+    faults_seen: FaultsSeen,
     allocated: first::Allocated,
     cold_start: bool,
     recent: Recent,
@@ -323,7 +323,7 @@ impl View {
             turn: 1,
             reserved: FxHashMap::default(),
             mapped: FxHashMap::default(),
-            told: Told::default(),
+            faults_seen: FaultsSeen::default(),
             inodes_there: FxHashSet::default(),
             next_stretch: None,
             old_names: FxHashMap::default(),

@@ -282,16 +282,16 @@ impl Namespace {
             .filter(|(inode, _)| inode.links > 0)
             .map(|(inode, ino)| (inode.order, ino, inode.size))
             .collect();
-        let (mut all, mut unknown, mut told) = (0.0, 0.0, false);
+        let (mut all, mut unknown, mut any_placed) = (0.0, 0.0, false);
         for &(_, ino, size) in &files {
             let inode = self.tree.inode(Ino(ino));
             let placed = inode.is_some_and(|inode| inode.physical.is_some());
             all += size as f64;
             unknown += if placed { 0.0 } else { size as f64 };
-            told |= placed;
+            any_placed |= placed;
         }
         self.unplaced_share = if all > 0.0 { unknown / all } else { 0.0 };
-        if told {
+        if any_placed {
             return;
         }
         files.sort_unstable();

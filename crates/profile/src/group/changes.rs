@@ -151,10 +151,10 @@ pub(super) fn found(
     lab: &mut Lab<'_>,
     (fit, longer): (&str, &str),
     tried: usize,
-    told: Option<(f64, Vec<f64>)>,
+    fitted: Option<(f64, Vec<f64>)>,
     none: &str,
 ) {
-    let Some((fits, parts)) = told else {
+    let Some((fits, parts)) = fitted else {
         let note =
             "none took longer again and again; time, or as many as are tried, ended the search";
         record(lab, fit, tried as f64, None, note);

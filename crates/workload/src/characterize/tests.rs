@@ -398,7 +398,7 @@ proptest! {
 fn pauses_fit_between_the_operations() {
     let mut all = Characterizer::new();
     let paths = PathTable::new();
-    let told = |tid: u32, at_us: u64, pause: Pause| Op {
+    let paused = |tid: u32, at_us: u64, pause: Pause| Op {
         tid: Tid(tid),
         record: OpFlags::WAITS,
         pause,
@@ -414,15 +414,15 @@ fn pauses_fit_between_the_operations() {
     };
     for sent in [
         // It slept for a second before it did anything.
-        told(1, 1_000_000, asleep(1_000_000)),
+        paused(1, 1_000_000, asleep(1_000_000)),
         Op {
             record: OpFlags::WAITS,
             ..fork
         },
         // Begun by an operation: its pause is known from there on.
-        told(2, 1_000_041, asleep(15)),
+        paused(2, 1_000_041, asleep(15)),
         // More than there is room for.
-        told(1, 1_000_031, asleep(500)),
+        paused(1, 1_000_031, asleep(500)),
     ] {
         all.push(&sent, &paths).unwrap();
     }

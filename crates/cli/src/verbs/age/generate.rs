@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use fsage_age::generate::{
-    Deletes, GenerateError, GitSource, ShortLived, SnapshotOptions, SnapshotSource, Source, Wanted,
-    generate, of_profile,
+    Deletes, GenerateError, GitSource, ModelSource, ShortLived, SnapshotOptions, SnapshotSource,
+    Source, Wanted, generate, of_profile,
 };
 use fsage_core::Seed;
 use fsage_format::result::aging::AgeGenerated;
@@ -56,9 +56,9 @@ pub fn run(args: &AgeGenerateArgs) -> Result<Exit> {
         percent(made.utilisation.last()),
     ));
     ui::note(&format!(
-        "next: fsage age apply {} scratch:ext4,size={}M",
+        "next: fsage age apply {} scratch:ext4,size={}",
         quoted(&args.output.display().to_string()),
-        made.size_bytes.div_ceil(1 << 20),
+        asked(made.size_bytes),
     ));
     for (what, count) in &made.left_out {
         ui::line(&format!("  left out: {what}: {}", units::count(*count)));
@@ -73,6 +73,18 @@ pub fn run(args: &AgeGenerateArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// A size that is no less, as a target is asked for by.
+fn asked(bytes: u64) -> String {
+    const MIB: u64 = 1 << 20;
+    const GIB: u64 = 1 << 30;
+    // Of a large one nobody counts the last megabytes.
+    if bytes >= 16 * GIB {
+        format!("{}G", bytes.div_ceil(GIB))
+    } else {
+        format!("{}M", bytes.div_ceil(MIB))
+    }
+}
+
 /// The files that are read.
 fn inputs(args: &AgeGenerateArgs) -> Vec<PathBuf> {
     let nights = args
@@ -80,7 +92,8 @@ fn inputs(args: &AgeGenerateArgs) -> Vec<PathBuf> {
         .as_ref()
         .and_then(|dir| dir.read_dir().ok());
     let nights = nights.into_iter().flatten().flatten().map(|e| e.path());
-    nights.chain(args.short_lived.clone()).collect()
+    let others = args.short_lived.iter().chain(&args.from_model).cloned();
+    nights.chain(others).collect()
 }
 
 fn source(args: &AgeGenerateArgs, wanted: &Wanted) -> Result<Box<dyn Source>> {
@@ -94,8 +107,12 @@ fn source(args: &AgeGenerateArgs, wanted: &Wanted) -> Result<Box<dyn Source>> {
     if let Some(repository) = &args.from_git {
         return Ok(Box::new(GitSource::new(repository, wanted)?));
     }
+    if let Some(model) = &args.from_model {
+        return Ok(Box::new(ModelSource::new(model, wanted)?));
+    }
     let Some(dir) = &args.from_snapshots else {
-        let expected = "expected --from-snapshots DIR, --from-git REPO or --profile NAME";
+        let expected =
+            "expected --from-snapshots DIR, --from-git REPO, --from-model M.fsm or --profile NAME";
         return Err(UsageError(expected.into()).into());
     };
     let options = SnapshotOptions {

@@ -23,16 +23,19 @@ pub fn check_kind(args: &ExportArgs) -> Result<()> {
     let Ok(kind) = fsage_format::sniff(&args.file) else {
         return Ok(());
     };
-    let kind = match kind {
-        FileKind::Trace => "trace: fit a model to it first (fsage model fit)",
-        FileKind::Snapshot => "snapshot",
-        FileKind::Profile => "profile",
-        _ => return Ok(()),
+    let help = match kind {
+        FileKind::Model => return Ok(()),
+        FileKind::Trace => ": fit a model to it first (fsage model fit)",
+        FileKind::FileRunner => {
+            ", which `fsage run filerunner:FILE` runs: fit a model to the trace it came from (fsage model fit -o M.fsm)"
+        }
+        _ => "",
     };
     bail!(UsageError(format!(
-        "only a model (.fsm) can be written as {}, and {} is a {kind}",
+        "only a model (.fsm) can be written as {}, and {} is {}{help}",
         format!("{:?}", args.to).to_lowercase(),
         args.file.display(),
+        kind.what(),
     )))
 }
 

@@ -223,7 +223,7 @@ fn copies_that_share_blocks_are_copies_of_all_that_there_is() {
 "#;
     let (ops, _) = ops_of(text);
     let copies = |op: &&Op| matches!(op.kind, OpKind::CopyIn | OpKind::CopyOut);
-    let told: Vec<_> = ops
+    let found: Vec<_> = ops
         .iter()
         .filter(copies)
         .map(|op| {
@@ -238,7 +238,7 @@ fn copies_that_share_blocks_are_copies_of_all_that_there_is() {
         .collect();
     let whole = COPY_SHARES | COPY_WHOLE_BLOCKS;
     assert_eq!(
-        told,
+        found,
         [
             ("copy_in", 3, 0, 5000, whole),
             ("copy_out", 4, 0, 5000, whole),
@@ -559,8 +559,8 @@ fn figures_that_cannot_be_are_no_figures_of_other_kinds() {
         assert_eq!(kinds(&ops), ["open", "close"], "{line}");
         let report = source.report();
         assert_eq!(report.skipped_lines, 1, "{line}");
-        let told = format!("line 2: expected {expected}");
-        assert!(report.first_skipped[0].starts_with(&told), "{report:?}");
+        let found = format!("line 2: expected {expected}");
+        assert!(report.first_skipped[0].starts_with(&found), "{report:?}");
     }
     // A name may look like a time.
     let text = "7 5.0 openat(AT_FDCWD</w>, \"a <1.x\", O_RDONLY) = 3</w/a \\74 1.x>\n";

@@ -70,6 +70,6 @@ impl Fit<'_> {
     pub(super) fn started(&self, visit: &Visited) -> Option<u32> {
         let fork = self.gather.forks.get(visit.begins as usize)?;
         let child = fork.child.filter(|&c| self.is_started(c as usize))?;
-        self.groups.get(child as usize).map(|group| group + 1)
+        self.groups.of.get(child as usize).map(|group| group + 1)
     }
 }

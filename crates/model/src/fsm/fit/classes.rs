@@ -6,11 +6,14 @@ use super::super::check::MOST_DEPTH;
 use super::super::dist::{Counter, Dist};
 use super::super::model::{Class, Order, Pick, Type};
 use super::super::resolve::{NONE, Node};
-use super::super::step::{LARGEST, magnitude};
-use super::{DIRECTORIES, Far, Fit, nearer, rough};
+use super::super::step::{Form, LARGEST, magnitude};
+use super::{DIRECTORIES, Far, Fit, nearer};
 
 /// By what files are told apart: there before, type, size, what was done and what failed.
 type Traits = (bool, Type, u32, u64, u64);
+
+/// Of each name how often it was visited, and what was done to it and what failed, in bits.
+type Used = FxHashMap<u32, (u64, u64, u64)>;
 
 /// What becomes a class.
 struct Gathered {
@@ -45,11 +48,25 @@ impl Fit<'_> {
                 .map(|s| (std::cmp::Reverse(s.count * s.forms.len() as u64), i))
         });
         self.visit_of = vec![None; shapes.len()];
+        let mut same: FxHashMap<Vec<Form>, u32> = FxHashMap::default();
         for (rank, &i) in order.iter().enumerate() {
             let Some(shape) = shapes.get(i) else { continue };
+            if self.groups.of_any_size
+                && let Some(&visit) = same.get(&of_any_file(&shape.forms))
+                && let Some((_, all)) = self.visits.get_mut(visit as usize - 1)
+            {
+                for (numbers, more) in all.iter_mut().zip(&shape.numbers) {
+                    numbers.merge(more);
+                }
+                if let Some(of) = self.visit_of.get_mut(i) {
+                    *of = Some(visit);
+                }
+                continue;
+            }
             if rank < self.grain.shapes {
                 self.visits
                     .push((shape.forms.clone(), shape.numbers.clone()));
+                same.insert(of_any_file(&shape.forms), self.visits.len() as u32);
                 if let (Some(of), [form]) = (self.visit_of.get_mut(i), shape.forms.as_slice()) {
                     *of = Some(self.visits.len() as u32);
                     self.single.insert(*form, self.visits.len() as u32);
@@ -62,7 +79,7 @@ impl Fit<'_> {
                 // Of steps that are rare as well only what is done matters.
                 let known =
                     self.single.contains_key(form) || self.visits.len() < 2 * self.grain.shapes;
-                let form = if known { *form } else { rough(*form) };
+                let form = if known { *form } else { form.of_any_size() };
                 let visit = self.single.get(&form).map_or(0, |&v| v as usize);
                 if let Some((_, all)) = self.visits.get_mut(visit.wrapping_sub(1)) {
                     for n in all.iter_mut() {
@@ -134,8 +151,8 @@ impl Fit<'_> {
     }
 
     /// How often each name was visited, and what was done to it and what failed, in bits.
-    fn used(&self) -> FxHashMap<u32, (u64, u64, u64)> {
-        let mut used: FxHashMap<u32, (u64, u64, u64)> = FxHashMap::default();
+    fn used(&self) -> Used {
+        let mut used = Used::default();
         for visit in self.gather.visits.iter() {
             let Some(shape) = self.gather.shapes.get(visit.shape as usize) else {
                 continue;
@@ -156,28 +173,35 @@ impl Fit<'_> {
         used
     }
 
+    /// By what a name is told apart, from fine to coarse.
+    fn traits(&self, used: &Used, node: u32, level: u8) -> Traits {
+        let (_, done, failed) = used.get(&node).copied().unwrap_or_default();
+        let known = self.gather.resolver.nodes.get(node as usize);
+        let before = known.is_some_and(|n| n.first == Some(true));
+        let kind = known.and_then(|n| n.kind).unwrap_or(Type::File);
+        let size = known.map_or(0, |n| n.largest.max(n.size.unwrap_or(0)));
+        // Where the size is not what tells processes apart, it does not tell what they make for one another.
+        let is_sized = before || !self.groups.of_any_size;
+        let size = if is_sized {
+            u32::from(magnitude(size))
+        } else {
+            0
+        };
+        match level {
+            0 => (before, kind, size, done, failed),
+            1 => (before, kind, size / 6, 0, 0),
+            _ => (before, kind, u32::MAX, 0, 0),
+        }
+    }
+
     /// Names that are used alike: by what is done to them, and their size.
     pub(super) fn classify(&mut self) {
-        let gather = self.gather;
-        let nodes = &gather.resolver.nodes;
+        let nodes = &self.gather.resolver.nodes;
         let used = self.used();
         let made_since = self.made_since();
-        let traits = |node: u32, level: u8| -> Traits {
-            let (_, done, failed) = used.get(&node).copied().unwrap_or_default();
-            let known = nodes.get(node as usize);
-            let before = known.is_some_and(|n| n.first == Some(true));
-            let kind = known.and_then(|n| n.kind).unwrap_or(Type::File);
-            let size = known.map_or(0, |n| n.largest.max(n.size.unwrap_or(0)));
-            let size = u32::from(magnitude(size));
-            match level {
-                0 => (before, kind, size, done, failed),
-                1 => (before, kind, size / 6, 0, 0),
-                _ => (before, kind, u32::MAX, 0, 0),
-            }
-        };
         let mut weight: FxHashMap<Traits, u64> = FxHashMap::default();
         for (&node, &(visits, ..)) in &used {
-            *weight.entry(traits(node, 0)).or_default() += visits;
+            *weight.entry(self.traits(&used, node, 0)).or_default() += visits;
         }
         let mut order: Vec<_> = weight.into_iter().collect();
         order.sort_unstable_by_key(|(traits, n)| (std::cmp::Reverse(*n), *traits));
@@ -187,13 +211,13 @@ impl Fit<'_> {
         self.class_of = vec![0; nodes.len()];
         let mut all: Vec<Gathered> = Vec::new();
         for node in (0..nodes.len() as u32).filter(|n| used.contains_key(n)) {
-            let mut key = traits(node, 0);
+            let mut key = self.traits(&used, node, 0);
             if !kept.contains(&key) {
-                let coarse = traits(node, 1);
+                let coarse = self.traits(&used, node, 1);
                 key = if classes.len() < 2 * self.grain.classes || classes.contains_key(&coarse) {
                     coarse
                 } else {
-                    traits(node, 2)
+                    self.traits(&used, node, 2)
                 };
             }
             let class = *classes.entry(key).or_insert_with(|| {
@@ -318,6 +342,15 @@ impl Fit<'_> {
             self.classes.push(class);
         }
     }
+}
+
+/// The same steps, of however large files.
+fn of_any_file(forms: &[Form]) -> Vec<Form> {
+    let any = |form: &Form| Form {
+        magnitude: 0,
+        ..*form
+    };
+    forms.iter().map(any).collect()
 }
 
 /// Whether it is a directory that was there before.

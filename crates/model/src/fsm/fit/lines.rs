@@ -46,8 +46,8 @@ impl LineFit {
         let lengths = self.repeat.dist(usize::MAX).0;
         let rows: Vec<u64> = lengths.iter().map(|row| row.1).collect();
         let chance = entropy(&[rows.iter().sum(), self.again()]);
-        let told = entropy(&rows) + VALUE_BITS * rows.len() as f64;
-        (told < 0.8 * chance).then_some(&self.repeat)
+        let coded = entropy(&rows) + VALUE_BITS * rows.len() as f64;
+        (coded < 0.8 * chance).then_some(&self.repeat)
     }
 
     /// How often it followed itself.

@@ -153,7 +153,7 @@ impl Resolver {
             let seeks = op.kind == OpKind::Seek;
             // Who finds nothing reads behind the end.
             let nothing = moved == 0 && op.length.is_some_and(|asked| asked > 0);
-            place.told(before, write || seeks || nothing, explicit || seeks)
+            place.seen_from(before, write || seeks || nothing, explicit || seeks)
         };
         // Who began somewhere does not go on until the end, though he may come there.
         let placed = match done.form.at {
@@ -217,8 +217,8 @@ struct Place {
 }
 
 impl Place {
-    /// How that is told, by the one before; whether it may lie beyond the end, and whether the call names it.
-    fn told(self, before: Cursor, beyond: bool, explicit: bool) -> At {
+    /// Where that is as the one before sees it; whether it may lie beyond the end, and whether the call names it.
+    fn seen_from(self, before: Cursor, beyond: bool, explicit: bool) -> At {
         let Self { offset, gap, size } = self;
         if offset == before.end {
             At::Next

@@ -1,0 +1,339 @@
+//! What is there while a model is played, and the changes that its calls come to.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use fsage_core::Op;
+use fsage_namespace::flags::{O_CREAT, O_TRUNC};
+use rustc_hash::FxHashMap;
+
+use super::super::GenerateError;
+use super::super::emit::Emitter;
+
+/// Where symbolic links lead: to nothing.
+const ELSEWHERE: &[u8] = b"elsewhere";
+
+type Done = Result<(), GenerateError>;
+
+#[derive(Debug, Default)]
+struct Node {
+    is_directory: bool,
+    size: u64,
+    /// The paths that lead to it; one of a directory.
+    names: Vec<Vec<u8>>,
+}
+
+/// How a file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// It is made.
+    New,
+    /// What it had goes.
+    Anew,
+    /// The rest of it stays.
+    Beside,
+}
+
+/// What is to be written to a file in one piece.
+#[derive(Debug)]
+struct Writing {
+    node: u32,
+    how: How,
+    range: Range<u64>,
+}
+
+/// The names that are there, what is open, and what is yet to be written.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    names: BTreeMap<Vec<u8>, u32>,
+    nodes: FxHashMap<u32, Node>,
+    made: u32,
+    /// By process and descriptor; of a file that has no name any more nothing is known.
+    open: FxHashMap<(u32, i32), u32>,
+    writing: Option<Writing>,
+}
+
+impl Tree {
+    /// A visit has ended: what it wrote is written.
+    pub fn write(&mut self, out: &mut Emitter<'_>) -> Done {
+        let Some(Writing { node, how, range }) = self.writing.take() else {
+            return Ok(());
+        };
+        let Some(node) = self.nodes.get_mut(&node) else {
+            return Ok(());
+        };
+        let (old, end) = (node.size, range.end);
+        let Some(path) = node.names.first() else {
+            return Ok(());
+        };
+        node.size = match how {
+            How::New | How::Anew => end,
+            How::Beside => end.max(old),
+        };
+        match how {
+            How::New => out.create(path, end),
+            How::Anew => out.rewrite(path, old, end),
+            How::Beside if range.start == old => out.append(path, old, end),
+            How::Beside => out.overwrite(path, range, old),
+        }
+    }
+
+    /// A file of the population.
+    pub fn make(&mut self, out: &mut Emitter<'_>, path: &[u8], size: u64) -> Done {
+        if let Some(node) = self.add(out, path, false) {
+            node.size = size;
+            out.create(path, size)?;
+        }
+        Ok(())
+    }
+
+    pub fn open(&mut self, out: &mut Emitter<'_>, path: &[u8], op: &Op) -> Done {
+        self.write(out)?;
+        let how = match self.names.get(path) {
+            Some(_) if op.flags & O_TRUNC != 0 => Some(How::Anew),
+            Some(_) => None,
+            None if op.flags & O_CREAT != 0 => {
+                if self.add(out, path, false).is_none() {
+                    return Ok(());
+                }
+                Some(How::New)
+            }
+            None => return Ok(()),
+        };
+        let Some(&node) = self.names.get(path) else {
+            return Ok(());
+        };
+        let Some(known) = self.nodes.get(&node).filter(|known| !known.is_directory) else {
+            return Ok(());
+        };
+        // Cutting nothing is no change.
+        let how = how.filter(|how| *how == How::New || known.size > 0);
+        self.writing = how.map(|how| Writing {
+            node,
+            how,
+            range: 0..0,
+        });
+        if let Some(fd) = op.result.value() {
+            self.open.insert((op.pid.0, fd as i32), node);
+        }
+        Ok(())
+    }
+
+    pub fn close(&mut self, op: &Op) {
+        if let Some(key) = key_of(op) {
+            self.open.remove(&key);
+        }
+    }
+
+    /// Bytes at a place; at the end where that is not said.
+    pub fn writes(&mut self, out: &mut Emitter<'_>, op: &Op, at: Option<u64>, bytes: u64) -> Done {
+        let Some(node) = self.of(op).filter(|_| bytes > 0) else {
+            return Ok(());
+        };
+        let size = self.nodes.get(&node).map_or(0, |known| known.size);
+        let of_it = self.writing.as_mut().filter(|w| w.node == node);
+        if let Some(writing) = of_it {
+            let end = match writing.how {
+                How::Beside => size.max(writing.range.end),
+                How::New | How::Anew => writing.range.end,
+            };
+            if at.unwrap_or(end) == writing.range.end {
+                writing.range.end = writing.range.end.saturating_add(bytes);
+                return Ok(());
+            }
+        }
+        self.write(out)?;
+        let size = self.nodes.get(&node).map_or(0, |known| known.size);
+        let at = at.unwrap_or(size);
+        self.writing = Some(Writing {
+            node,
+            how: How::Beside,
+            range: at..at.saturating_add(bytes),
+        });
+        Ok(())
+    }
+
+    pub fn fsync(&mut self, out: &mut Emitter<'_>, op: &Op) -> Done {
+        self.write(out)?;
+        let node = self.of(op).and_then(|node| self.nodes.get(&node));
+        match node.and_then(|node| node.names.first()) {
+            Some(path) => out.fsync(path),
+            None => Ok(()),
+        }
+    }
+
+    pub fn cut_open(&mut self, out: &mut Emitter<'_>, op: &Op) -> Done {
+        match self.of(op) {
+            Some(node) => self.cut_node(out, node, op.length.unwrap_or(0)),
+            None => Ok(()),
+        }
+    }
+
+    pub fn cut(&mut self, out: &mut Emitter<'_>, path: &[u8], size: u64) -> Done {
+        match self.names.get(path) {
+            Some(&node) => self.cut_node(out, node, size),
+            None => Ok(()),
+        }
+    }
+
+    fn cut_node(&mut self, out: &mut Emitter<'_>, node: u32, size: u64) -> Done {
+        self.write(out)?;
+        let known = self.nodes.get_mut(&node).filter(|n| !n.is_directory);
+        let Some(known) = known.filter(|known| known.size != size) else {
+            return Ok(());
+        };
+        let old = std::mem::replace(&mut known.size, size);
+        match known.names.first() {
+            Some(path) => out.truncate(path, old, size),
+            None => Ok(()),
+        }
+    }
+
+    pub fn mkdir(&mut self, out: &mut Emitter<'_>, path: &[u8]) -> Done {
+        self.write(out)?;
+        if self.add(out, path, true).is_some() {
+            out.mkdir(path)?;
+        }
+        Ok(())
+    }
+
+    pub fn symlink(&mut self, out: &mut Emitter<'_>, path: &[u8]) -> Done {
+        self.write(out)?;
+        if self.add(out, path, false).is_some() {
+            out.symlink(path, ELSEWHERE)?;
+        }
+        Ok(())
+    }
+
+    pub fn rmdir(&mut self, out: &mut Emitter<'_>, path: &[u8]) -> Done {
+        self.write(out)?;
+        if self.is_directory(path) && self.below(path).is_empty() {
+            self.remove(path);
+            out.rmdir(path)?;
+        }
+        Ok(())
+    }
+
+    pub fn unlink(&mut self, out: &mut Emitter<'_>, path: &[u8]) -> Done {
+        self.write(out)?;
+        if self.names.contains_key(path) && !self.is_directory(path) {
+            let freed = self.remove(path);
+            out.unlink(path, freed)?;
+        }
+        Ok(())
+    }
+
+    pub fn link(&mut self, out: &mut Emitter<'_>, from: &[u8], to: &[u8]) -> Done {
+        self.write(out)?;
+        let Some(&node) = self.names.get(from) else {
+            return Ok(());
+        };
+        if self.is_directory(from) || self.names.contains_key(to) || !self.has_above(to) {
+            return Ok(());
+        }
+        self.names.insert(to.to_vec(), node);
+        if let Some(known) = self.nodes.get_mut(&node) {
+            known.names.push(to.to_vec());
+        }
+        out.link(from, to)
+    }
+
+    pub fn rename(&mut self, out: &mut Emitter<'_>, from: &[u8], to: &[u8]) -> Done {
+        self.write(out)?;
+        let same = self.names.get(from) == self.names.get(to);
+        let is_directory = self.is_directory(from);
+        let into_itself = to
+            .strip_prefix(from)
+            .is_some_and(|rest| rest.starts_with(b"/"));
+        let replaces = self.names.contains_key(to);
+        let cannot = !self.names.contains_key(from)
+            || same
+            || into_itself
+            || !self.has_above(to)
+            || replaces && self.is_directory(to) != is_directory
+            || !self.below(to).is_empty();
+        if cannot {
+            return Ok(());
+        }
+        let replaced = if replaces { self.remove(to) } else { 0 };
+        let mut moved = self.below(from);
+        moved.push(from.to_vec());
+        for old in moved {
+            let Some(node) = self.names.remove(&old) else {
+                continue;
+            };
+            let new = [to, old.get(from.len()..).unwrap_or_default()].concat();
+            let names = self.nodes.get_mut(&node).map(|known| &mut known.names);
+            if let Some(name) = names.and_then(|names| names.iter_mut().find(|n| **n == old)) {
+                name.clone_from(&new);
+            }
+            self.names.insert(new, node);
+        }
+        out.rename(from, to, replaced)
+    }
+
+    /// A new name, where there is a directory for it and none of that name.
+    fn add(&mut self, out: &mut Emitter<'_>, path: &[u8], is_directory: bool) -> Option<&mut Node> {
+        if self.names.contains_key(path) {
+            return None;
+        }
+        if !self.has_above(path) {
+            out.leave_out("names without a directory", 1);
+            return None;
+        }
+        self.made += 1;
+        self.names.insert(path.to_vec(), self.made);
+        let node = Node {
+            is_directory,
+            size: 0,
+            names: vec![path.to_vec()],
+        };
+        Some(self.nodes.entry(self.made).insert_entry(node).into_mut())
+    }
+
+    /// A name goes; how many bytes go with it.
+    fn remove(&mut self, path: &[u8]) -> u64 {
+        let Some(number) = self.names.remove(path) else {
+            return 0;
+        };
+        let Some(node) = self.nodes.get_mut(&number) else {
+            return 0;
+        };
+        node.names.retain(|name| name != path);
+        if !node.names.is_empty() {
+            return 0;
+        }
+        let size = node.size;
+        self.nodes.remove(&number);
+        size
+    }
+
+    fn is_directory(&self, path: &[u8]) -> bool {
+        let node = self.names.get(path).and_then(|node| self.nodes.get(node));
+        node.is_some_and(|node| node.is_directory)
+    }
+
+    fn has_above(&self, path: &[u8]) -> bool {
+        let end = path.iter().rposition(|&b| b == b'/');
+        end.is_none_or(|end| self.is_directory(path.get(..end).unwrap_or_default()))
+    }
+
+    /// All names below one.
+    fn below(&self, path: &[u8]) -> Vec<Vec<u8>> {
+        let first = [path, b"/"].concat();
+        let names = self.names.range(first.clone()..).map(|(name, _)| name);
+        names
+            .take_while(|n| n.starts_with(&first))
+            .cloned()
+            .collect()
+    }
+
+    /// The file that a call is about.
+    fn of(&self, op: &Op) -> Option<u32> {
+        self.open.get(&key_of(op)?).copied()
+    }
+}
+
+fn key_of(op: &Op) -> Option<(u32, i32)> {
+    Some((op.pid.0, op.fd?.0))
+}
