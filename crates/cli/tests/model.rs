@@ -145,6 +145,76 @@ fn a_program_that_was_traced_runs_as_a_model_on_ext4() {
     }
 }
 
+/// Half of its files past the page cache.
+const DIRECT: &str = "\
+set $dir=/tmp
+define fileset name=f, path=$dir, entries=8, dirwidth=8, size=256k, prealloc=100
+define process name=p, instances=1
+{
+  thread name=t, memsize=10m, instances=1
+  {
+    flowop openfile name=o, filesetname=f, fd=1, directio
+    flowop read name=r, fd=1, iosize=16k, iters=4
+    flowop write name=w, fd=1, iosize=4k, iters=2
+    flowop closefile name=c, fd=1
+    flowop openfile name=o2, filesetname=f, fd=1
+    flowop read name=r2, fd=1, iosize=16k, iters=2
+    flowop closefile name=c2, fd=1
+  }
+}
+";
+
+#[test]
+fn what_goes_past_the_page_cache_does_so_in_a_model() {
+    let dir = temp();
+    let dir = dir.path();
+    std::fs::write(dir.join("d.f"), DIRECT).unwrap();
+    run(
+        dir,
+        "run wml:d.f,iterations=10 mem:fast --trace d.fst".split(' '),
+    )
+    .exits(0);
+    run(dir, "-q model fit d.fst -o d.fsm".split(' ')).exits(0);
+    run(dir, "run model:d.fsm mem:fast --trace m.fst".split(' ')).exits(0);
+    // How many operations of a kind went past the page cache, and whether others did not.
+    let direct = |trace: &str, kind: &str| {
+        run(dir, ["-q", "export", trace, "--to", "csv", "-o", "ops.csv"]).exits(0);
+        let text = std::fs::read_to_string(dir.join("ops.csv")).unwrap();
+        let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let header = lines.next().unwrap();
+        let at = |name| header.iter().position(|column| *column == name).unwrap();
+        let (kind_at, record_at) = (at("kind"), at("record"));
+        let ops: Vec<u16> = lines
+            .filter(|line| line[kind_at] == kind)
+            .map(|line| line[record_at].parse().unwrap())
+            .collect();
+        let direct = ops.iter().filter(|record| **record & 16 != 0).count();
+        (direct, ops.len() > direct)
+    };
+    for trace in ["d.fst", "m.fst"] {
+        assert_eq!(direct(trace, "open"), (10, true), "{trace}");
+        assert_eq!(direct(trace, "read"), (40, true), "{trace}");
+        // What makes the files beforehand goes through it.
+        assert_eq!(direct(trace, "write"), (20, true), "{trace}");
+    }
+    run(dir, "export d.fsm --to fio -o d.fio".split(' ')).exits(0);
+    let fio = std::fs::read_to_string(dir.join("d.fio")).unwrap();
+    assert_eq!(fio.matches("direct=1").count(), 2, "{fio}");
+    let said = run(dir, "export d.fsm --to wml -o d.wml".split(' '))
+        .exits(0)
+        .stderr;
+    assert!(said.contains("past the page cache (O_DIRECT): "), "{said}");
+    assert!(
+        said.contains("next: fsage run wml:d.wml,iterations="),
+        "{said}"
+    );
+    if root() && tool("mkfs.ext4") {
+        for line in ["run model:d.fsm", "run wml:d.f,iterations=10"] {
+            run(dir, line.split(' ').chain(["scratch:ext4,size=64M"])).exits(0);
+        }
+    }
+}
+
 #[test]
 fn the_dissertations_samples_run_and_run_alike() {
     let dir = temp();

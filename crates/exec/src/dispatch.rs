@@ -7,6 +7,7 @@ use fsage_core::{
 
 use fsage_namespace::flags::{O_PATH, follows_last};
 
+use crate::buffer::{aligned, placed};
 use crate::handles::{Directory, Handles};
 use crate::payload::{PIECE_BYTES, Payload};
 use crate::timer::{Called, Timer};
@@ -177,11 +178,7 @@ impl<'a> Executor<'a> {
         };
         let mut left = op.length.unwrap_or(0);
         let mut at = explicit_offset(op);
-        let most = (left as usize).min(PIECE_BYTES);
-        if self.buffer.len() < most {
-            self.buffer.resize(most, 0);
-        }
-        let buffer = &mut self.buffer;
+        let buffer = aligned(&mut self.buffer, (left as usize).min(PIECE_BYTES));
         Outcome::Ran(self.timer.call(self.fs, |fs| {
             let mut total = 0;
             loop {
@@ -208,11 +205,14 @@ impl<'a> Executor<'a> {
         let mut left = op.length.unwrap_or(0);
         let mut at = explicit_offset(op);
         let payload = &mut self.payload;
+        let direct = op.record.contains(OpFlags::DIRECT);
+        let most = if direct { left as usize } else { 0 };
+        let copy = aligned(&mut self.buffer, most.min(PIECE_BYTES));
         Outcome::Ran(self.timer.call(self.fs, |fs| {
             let mut total = 0;
             loop {
                 let length = (left as usize).min(PIECE_BYTES);
-                let piece = payload.piece(length);
+                let piece = placed(payload.piece(length), copy, direct);
                 let put = match at {
                     Some(offset) => fs.pwrite(handle, piece, offset)?,
                     None => fs.write(handle, piece)?,

@@ -15,6 +15,7 @@
 //! [`NullFs`] is the engine that does nothing: what it costs is the harness's own.
 
 mod agenda;
+mod buffer;
 mod dispatch;
 mod handles;
 mod measured;

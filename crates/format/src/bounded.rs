@@ -49,10 +49,7 @@ fn read_if(
     if !fits(&bytes) {
         return Err(FormatError::WrongKind {
             path: path.to_owned(),
-            found: match crate::sniff(path) {
-                Ok(kind) => format!("a {} of fsage", format!("{kind:?}").to_lowercase()),
-                Err(_) => sniff::describe(&bytes),
-            },
+            found: sniff::other(path, &bytes),
             expected,
         });
     }

@@ -210,6 +210,14 @@ fn first_field(begin: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(rest.get(..end)?).into_owned())
 }
 
+/// What a file is, for an error, where another kind was expected; `begin` are its first bytes.
+pub(crate) fn other(path: &Path, begin: &[u8]) -> String {
+    match sniff(path) {
+        Ok(kind) => format!("{} of fsage", kind.what()),
+        Err(_) => describe(begin),
+    }
+}
+
 /// What bytes that are none of fsage's look like, for an error.
 pub(crate) fn describe(bytes: &[u8]) -> String {
     let begin = bytes.get(..bytes.len().min(512)).unwrap_or_default();

@@ -23,6 +23,7 @@ const PARTS: u64 = 100;
 
 /// What not all traces tell.
 const FILE_SIZES: &str = "file sizes";
+const CONCURRENCY: &str = "concurrency";
 
 type Distance = Option<f64>;
 type Measure = (
@@ -81,11 +82,13 @@ const MEASURES: [Measure; 12] = [
         popularity,
     ),
     (
-        "concurrency",
+        CONCURRENCY,
         "Kolmogorov-Smirnov, operations under way",
         |a, b| {
-            let of = |c: &Characterised| c.concurrency.others_under_way.clone();
-            ks_distance(&of(a), &of(b))
+            // Where no operation takes any time none is under way beside another.
+            let [of_a, of_b] = [a, b].map(|c| &c.concurrency.others_under_way);
+            let are_timed = is_timed(a) && is_timed(b);
+            are_timed.then(|| ks_distance(of_a, of_b)).flatten()
         },
     ),
     ("groups", "share of operations of another group", |a, b| {
@@ -199,9 +202,18 @@ fn sizes(a: &[SizeBucket], b: &[SizeBucket]) -> Distance {
 
 /// Which of both does not tell what a measure asks for, where the other does.
 fn lacks(name: &str, a: &Characterised, b: &Characterised) -> Option<std::path::PathBuf> {
-    let [of_a, of_b] = [a, b].map(|c| counts(&c.found.file_sizes).is_some());
+    let [of_a, of_b] = match name {
+        FILE_SIZES => [a, b].map(|c| counts(&c.found.file_sizes).is_some()),
+        CONCURRENCY => [a, b].map(is_timed),
+        _ => return None,
+    };
     let without = if of_a { b } else { a };
-    (name == FILE_SIZES && of_a != of_b).then(|| without.trace.clone())
+    (of_a != of_b).then(|| without.trace.clone())
+}
+
+/// Whether the trace tells how long operations took.
+fn is_timed(of: &Characterised) -> bool {
+    of.found.latency_total_ns > 0
 }
 
 fn sequential(a: &AccessPattern, b: &AccessPattern) -> Distance {

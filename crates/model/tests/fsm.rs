@@ -225,6 +225,22 @@ fn op(kind: OpKind, path: Option<&[u8]>, paths: &mut PathTable, at: u64) -> Op {
 }
 
 #[test]
+fn what_comes_in_from_elsewhere_is_left_out_and_counted() {
+    let mut paths = PathTable::new();
+    let mut gather = Gather::new(&[b"/t".to_vec()]);
+    let mut two = |kind, from: &[u8], to: &[u8]| {
+        let mut op = op(kind, Some(from), &mut paths, 0);
+        op.path2 = paths.intern(to);
+        gather.take(&op, &paths);
+    };
+    two(OpKind::Link, b"/o/a", b"/t/a");
+    two(OpKind::Rename, b"/o/b", b"/t/b");
+    two(OpKind::Rename, b"/o/b", b"/o/c");
+    let left: Vec<(OpKind, u64)> = gather.left_out.into_iter().collect();
+    assert_eq!(left, [(OpKind::Rename, 1), (OpKind::Link, 1)]);
+}
+
+#[test]
 fn a_trace_of_one_operation_is_a_model_and_of_none_is_an_error() {
     assert!(
         fit(Gather::new(&[]))

@@ -36,6 +36,11 @@ pub fn image(head: &ImageHead, contents: (u32, u64), width: u16) -> String {
 /// Days that are shown: the first, the last and some between.
 const MOST_DAYS: usize = 12;
 
+/// Whether a target, as it was asked for, stays when fsage ends; others begin with what makes them, as `scratch:`.
+fn is_directory(target: &str) -> bool {
+    target.starts_with(['/', '.']) || !target.contains(':')
+}
+
 /// How far it came, how fast, and what the target was like at the ends of days.
 pub fn text(result: &AgedRun, width: u16) -> String {
     let mut page = Page::new(width);
@@ -69,9 +74,11 @@ pub fn text(result: &AgedRun, width: u16) -> String {
         },
     ));
     if result.interrupted {
-        page.say(
-            "stopped before the workload's end; --resume goes on where a result was asked for (-o)",
-        );
+        page.say(if is_directory(&result.target) {
+            "stopped before the workload's end; --resume goes on where a result was asked for (-o)"
+        } else {
+            "stopped before the workload's end, and its file system went with it: begin anew"
+        });
     }
     page.blank();
     page.table(&days(result, page.width()));

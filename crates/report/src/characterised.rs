@@ -361,7 +361,7 @@ pub fn against(found: &Likeness, details: bool, width: u16) -> String {
         "{}: distance {:.3}, by {} {:.3}",
         match found.verdict {
             Verdict::Same => "the same workload",
-            Verdict::Alike => "alike, and not the same workload",
+            Verdict::Alike => "alike, the same workload or one of its kind",
             Verdict::Different => "different workloads",
         },
         found.distance,
@@ -372,6 +372,12 @@ pub fn against(found: &Likeness, details: bool, width: u16) -> String {
         "two seeds of one workload: at most {} and {}; different workloads: from {} on",
         reference.seeds_distance, reference.seeds_distance_worst, reference.others_distance
     ));
+    let by_time = worst.is_some_and(|m| matches!(m.name.as_str(), "phases" | "concurrency"));
+    if found.verdict == Verdict::Alike && by_time {
+        page.say(
+            "phases and concurrency differ from run to run of one program, too, where its processes go on side by side",
+        );
+    }
     page.blank();
     page.table(&side_by_side(found, page.width()));
     page.blank();

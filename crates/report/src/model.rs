@@ -2,6 +2,8 @@
 
 mod shown;
 
+use std::collections::BTreeMap;
+
 use fsage_format::result::model::{FsmFit, ModelBytes, ModelFit};
 
 use crate::page::Page;
@@ -12,6 +14,9 @@ pub use shown::shown;
 
 /// So much of what a model is off by is said.
 const SHOWN: usize = 4;
+
+/// Kinds that are named of those that are left out.
+const LEFT_OUT_NAMED: usize = 4;
 
 /// What a terminal shows.
 pub fn text(fit: &ModelFit, width: u16) -> String {
@@ -135,11 +140,31 @@ pub fn fsm(fit: &FsmFit, width: u16) -> String {
     if fit.left_out > 0 {
         page.blank();
         page.say(format!(
-            "not in the model: {}",
-            counted(fit.left_out, "operation")
+            "not in the model: {}{}",
+            counted(fit.left_out, "operation"),
+            most_left_out(&fit.left_out_by_kind),
         ));
     }
     page.finish()
+}
+
+/// The kinds of which most are left out, in parentheses.
+fn most_left_out(by_kind: &BTreeMap<String, u64>) -> String {
+    let mut all: Vec<(&String, u64)> = by_kind.iter().map(|(kind, &n)| (kind, n)).collect();
+    all.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
+    let more = all.len().saturating_sub(LEFT_OUT_NAMED);
+    let named = all.iter().take(LEFT_OUT_NAMED);
+    let mut named: Vec<String> = named
+        .map(|(kind, n)| format!("{kind} {}", count(*n)))
+        .collect();
+    if more > 0 {
+        named.push(counted(more as u64, "more kind"));
+    }
+    if named.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", named.join(", "))
+    }
 }
 
 /// What a run of the model does as something else, or not at all.

@@ -1,5 +1,7 @@
 //! What a tree is like.
 
+use std::collections::HashSet;
+
 use fsage_core::FileType;
 use fsage_format::result::layout::UnknownFiles;
 use fsage_format::snapshot::{SnapshotEnd, SnapshotEntry, SnapshotMeta, extent_flags};
@@ -22,13 +24,13 @@ pub struct ShownTree {
     pub bytes_dropped: u64,
     /// Names.
     pub entries: u64,
-    /// Regular files.
+    /// Regular files; one with several names counts once.
     pub files: u64,
     /// Directories.
     pub directories: u64,
     /// Symbolic links.
     pub symlinks: u64,
-    /// Sizes of regular files summed, bytes; a file with several names counts once for each.
+    /// Their sizes summed, bytes.
     pub size_bytes: u64,
     /// Space allocated to them, bytes.
     pub allocated_bytes: u64,
@@ -40,6 +42,8 @@ pub struct ShownTree {
     pub unknown: UnknownFiles,
     /// Files with blocks, in more than one extent.
     pub files_in_pieces: u64,
+    /// Names after the first of regular files that have several.
+    pub further_links: u64,
     /// Regular files by size: element 0 counts empty ones, element N sizes from 2^(N-1).
     pub sizes: Vec<u64>,
 }
@@ -50,12 +54,16 @@ fsage_format::document! {
 
 /// Sums up a tree entry by entry.
 #[derive(Debug)]
-pub struct SnapshotSummary(ShownTree);
+pub struct SnapshotSummary {
+    tree: ShownTree,
+    /// Files with several names that came already.
+    linked: HashSet<u64>,
+}
 
 impl SnapshotSummary {
     /// Nothing yet.
     pub fn new(meta: SnapshotMeta) -> Self {
-        Self(ShownTree {
+        let tree = ShownTree {
             meta,
             end: None,
             bytes_dropped: 0,
@@ -69,15 +77,23 @@ impl SnapshotSummary {
             files_placed: 0,
             unknown: UnknownFiles::default(),
             files_in_pieces: 0,
+            further_links: 0,
             sizes: Vec::new(),
-        })
+        };
+        Self {
+            tree,
+            linked: HashSet::new(),
+        }
     }
 
     /// Adds an entry.
     pub fn add(&mut self, entry: &SnapshotEntry) {
-        let tree = &mut self.0;
+        let tree = &mut self.tree;
         tree.entries += 1;
         match entry.file_type {
+            FileType::Regular if entry.links > 1 && !self.linked.insert(entry.ino) => {
+                tree.further_links += 1;
+            }
             FileType::Regular => {
                 tree.files += 1;
                 tree.size_bytes = tree.size_bytes.saturating_add(entry.size_bytes);
@@ -100,7 +116,7 @@ impl SnapshotSummary {
         ShownTree {
             end,
             bytes_dropped,
-            ..self.0
+            ..self.tree
         }
     }
 }
@@ -150,6 +166,12 @@ pub fn text(shown: &ShownTree, file: &str, details: bool, width: u16) -> String 
         counted(shown.directories, "directory"),
         counted(shown.symlinks, "symbolic link"),
     ));
+    if shown.further_links > 0 {
+        page.say(format!(
+            "{} of files that count once",
+            counted(shown.further_links, "further name")
+        ));
+    }
     page.say(places(shown));
     match &shown.end {
         None => page.say("INCOMPLETE: the snapshot has no end: this is what is whole of it"),

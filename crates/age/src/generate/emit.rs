@@ -167,15 +167,16 @@ impl<'a> Emitter<'a> {
         self.fill(path, O_WRONLY | O_APPEND, old..size, old)
     }
 
-    /// Writes some of a file of `old` bytes, the rest of which stays.
-    pub fn overwrite(
+    /// Writes some of a file of `old` bytes, the rest of which stays; it takes `more` bytes then, in whole blocks.
+    pub fn write_beside(
         &mut self,
         path: &[u8],
         range: std::ops::Range<u64>,
-        old: u64,
+        (old, more): (u64, u64),
     ) -> Result<(), GenerateError> {
         self.made.modifies += 1;
-        self.fill(path, O_WRONLY, range, old)
+        self.change(0, more);
+        self.open_and_write(path, O_WRONLY, range, old)
     }
 
     /// Writes out what a file has.
@@ -193,13 +194,23 @@ impl<'a> Emitter<'a> {
 
     /// Cuts a file of `old` bytes, or lengthens it by a hole.
     pub fn truncate(&mut self, path: &[u8], old: u64, size: u64) -> Result<(), GenerateError> {
+        self.cut(path, (old, size), blocks(old) - blocks(size.min(old)))
+    }
+
+    /// The same of a file that may have holes: `freed` bytes, in whole blocks, go with what is cut.
+    pub fn cut(
+        &mut self,
+        path: &[u8],
+        (old, size): (u64, u64),
+        freed: u64,
+    ) -> Result<(), GenerateError> {
         let mut op = self.named(OpKind::Truncate, path)?;
         op.length = Some(size);
         op.size_bytes = Some(old);
         self.put(&op)?;
         self.made.operations += 1;
         self.made.modifies += 1;
-        self.change(blocks(old), blocks(size.min(old)));
+        self.change(freed, 0);
         Ok(())
     }
 
@@ -279,11 +290,22 @@ impl<'a> Emitter<'a> {
         range: std::ops::Range<u64>,
         old: u64,
     ) -> Result<(), GenerateError> {
-        self.made.operations += 1;
-        self.made.written_bytes += range.end.saturating_sub(range.start);
         let kept = if flags & O_TRUNC == 0 { old } else { 0 };
         self.change(blocks(old), blocks(kept));
         self.change(blocks(kept), blocks(range.end.max(kept)));
+        self.open_and_write(path, flags, range, kept)
+    }
+
+    /// Of a file that has `kept` bytes once it is open.
+    fn open_and_write(
+        &mut self,
+        path: &[u8],
+        flags: u32,
+        range: std::ops::Range<u64>,
+        kept: u64,
+    ) -> Result<(), GenerateError> {
+        self.made.operations += 1;
+        self.made.written_bytes += range.end.saturating_sub(range.start);
         let mut op = self.named(OpKind::Open, path)?;
         op.flags = flags;
         op.size_bytes = Some(kept);

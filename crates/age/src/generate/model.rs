@@ -4,6 +4,7 @@
 //! Each visit of a file becomes one opening with its writes, so that files that grow side by side do so here. Reads, locks
 //! and times are left out.
 
+mod held;
 mod tree;
 
 use std::path::Path;

@@ -79,7 +79,13 @@ impl SnapshotSource {
                 )));
             }
             let within = ends.iter().filter(|night| night.day < days.into()).count();
-            ends.truncate(within.max(2));
+            if within < 2 {
+                return Err(refused(format!(
+                    "--days {days}: between the first two snapshots the workload has {} days, expected at least as many",
+                    ends.get(1).map_or(2, |night| night.day + 1)
+                )));
+            }
+            ends.truncate(within);
             nights.truncate(ends.len());
         }
         let days = ends.last().map_or(0, |night| night.day) as u32 + 1;

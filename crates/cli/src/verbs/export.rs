@@ -123,6 +123,7 @@ fn summary(
         content,
         written: read.saturating_sub(left_out.values().sum()),
         left_out,
+        run_by: None,
     }
 }
 

@@ -176,6 +176,7 @@ fn imported(
             .into_iter()
             .chain(elsewhere.clone())
             .collect(),
+        run_by: None,
     };
     Imported {
         summary,

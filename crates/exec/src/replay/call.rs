@@ -8,15 +8,13 @@ use fsage_core::{
 };
 use fsage_namespace::flags::{RENAME_EXCHANGE, follows_last};
 
+use crate::buffer::{aligned, placed};
 use crate::dispatch::{access, attribute, explicit_offset, open_flags, sync_range};
 use crate::payload::{PIECE_BYTES, Payload};
 use crate::timer::{Called, Timer};
 
 /// As Linux: one call moves at most this much, whatever it asks for.
 const CALL_BYTES: u64 = 0x7fff_f000;
-
-/// Enough for every device.
-const DIRECT_ALIGNMENT: usize = 4096;
 
 const NONE: u64 = u64::MAX;
 /// What is touched of a mapping before it is asked whether to go on.
@@ -341,11 +339,7 @@ impl<'a> Performer<'a> {
             let mut total = 0;
             loop {
                 let length = (left as usize).min(PIECE_BYTES);
-                let mut piece = payload.piece(length);
-                if let Some(copy) = buffer.get_mut(..length).filter(|_| direct) {
-                    copy.copy_from_slice(piece);
-                    piece = copy;
-                }
+                let piece = placed(payload.piece(length), buffer, direct);
                 let put = match at {
                     Some(offset) => fs.pwrite(handle, piece, offset),
                     None => fs.write(handle, piece),
@@ -375,17 +369,6 @@ fn made_stable(fs: &dyn FileSystem, op: &Op, handle: Handle) -> Result<(), Errno
         flags if flags & RWF_DSYNC != 0 => fs.fdatasync(handle),
         _ => Ok(()),
     }
-}
-
-/// So many bytes that begin where `O_DIRECT` wants it.
-fn aligned(buffer: &mut Vec<u8>, length: usize) -> &mut [u8] {
-    if length > 0 && buffer.len() < length + DIRECT_ALIGNMENT {
-        buffer.resize(length + DIRECT_ALIGNMENT, 0);
-    }
-    let at = buffer.as_ptr().align_offset(DIRECT_ALIGNMENT);
-    buffer
-        .get_mut(at..at.saturating_add(length))
-        .unwrap_or_default()
 }
 
 /// Touches the pages of a range, piece by piece.

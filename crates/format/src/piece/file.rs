@@ -86,7 +86,7 @@ impl PieceFile {
         };
         let begin = this.read(0, length.min(512))?;
         if !begin.starts_with(PARQUET_MAGIC) {
-            let (path, found) = (path.to_owned(), crate::sniff::describe(&begin));
+            let (path, found) = (path.to_owned(), crate::sniff::other(path, &begin));
             return Err(FormatError::WrongKind {
                 path,
                 found,

@@ -1,5 +1,6 @@
 //! How a model was fitted to a trace.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fsage_core::OpKind;
@@ -116,6 +117,10 @@ pub struct FsmFit {
     pub operations: u64,
     /// Operations that it leaves out.
     pub left_out: u64,
+    /// The same by kind: calls on files outside of what it is of, on descriptors of which nothing is known, and calls that no
+    /// model has.
+    #[serde(default)]
+    pub left_out_by_kind: BTreeMap<String, u64>,
     /// Phases.
     pub phases: u64,
     /// Groups of like processes.

@@ -97,6 +97,9 @@ pub struct ConversionSummary {
     pub written: u64,
     /// What the source holds and the file written does not, by name.
     pub left_out: BTreeMap<String, u64>,
+    /// How what was written is run; absent for what is not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_by: Option<String>,
 }
 
 /// What `fsage snapshot --json` prints.
@@ -116,6 +119,9 @@ pub struct SnapshotSummary {
     pub further_links: u64,
     /// Extents of all files.
     pub extents: u64,
+    /// Files with data that had no place yet (delayed allocation): where they lie is unknown.
+    #[serde(default)]
+    pub not_written: u64,
     /// Files and directories unchanged since `--previous`, which told the rest of them.
     #[serde(default)]
     pub unchanged: u64,

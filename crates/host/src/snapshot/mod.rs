@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use fsage_core::{Clock, Errno, FileType};
-use fsage_format::snapshot::{SnapshotEnd, SnapshotEntry};
+use fsage_format::snapshot::{SnapshotEnd, SnapshotEntry, extent_flags};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, Statx, StatxFlags};
 
 use crate::fs::file_type;
@@ -35,7 +35,7 @@ const DIRENT_BUFFER: usize = 64 * 1024;
 pub struct SnapshotSummary {
     /// Names given to the sink.
     pub entries: u64,
-    /// Of these, regular files.
+    /// Of these, regular files, each counted once.
     pub files: u64,
     /// Of these, directories.
     pub directories: u64,
@@ -45,6 +45,8 @@ pub struct SnapshotSummary {
     pub further_links: u64,
     /// Extents given.
     pub extents: u64,
+    /// Files with data that had no place yet (delayed allocation).
+    pub not_written: u64,
     /// Files that vanished between the listing of their directory and their turn.
     pub vanished: u64,
     /// Files and directories that could not be read.
@@ -108,6 +110,7 @@ pub fn walk_since(
     let parent = Rc::new(root);
     let _ = walker.run(&parent, &statx);
     let mut summary = walker.summary;
+    summary.files = summary.files.saturating_sub(walker.further_files);
     let tells_extents = walker.layout.tells_extents();
     summary.has_extents |= tells_extents == Some(true);
     summary.hides_extents = tells_extents == Some(false);
@@ -149,6 +152,8 @@ struct Walker<'s> {
     previous: Option<&'s Previous>,
     /// Inodes of files with several names that were given already.
     linked: HashSet<u64>,
+    /// Names after the first of regular files.
+    further_files: u64,
     summary: SnapshotSummary,
     sink: &'s mut dyn FnMut(SnapshotEntry) -> ControlFlow<()>,
 }
@@ -162,6 +167,7 @@ impl<'s> Walker<'s> {
             layout: Layout::new(),
             previous: None,
             linked: HashSet::new(),
+            further_files: 0,
             summary: SnapshotSummary::default(),
             sink,
         }
@@ -241,6 +247,11 @@ impl<'s> Walker<'s> {
         let summary = &mut self.summary;
         summary.entries += 1;
         summary.extents += entry.extents.len() as u64;
+        let delayed = entry
+            .extents
+            .iter()
+            .any(|e| e.flags & extent_flags::DELALLOC != 0);
+        summary.not_written += u64::from(delayed);
         match entry.file_type {
             FileType::Regular => summary.files += 1,
             FileType::Directory => summary.directories += 1,
@@ -285,6 +296,7 @@ impl<'s> Walker<'s> {
             && statx.stx_nlink > 1
             && !self.linked.insert(statx.stx_ino);
         self.summary.further_links += u64::from(again);
+        self.further_files += u64::from(again && kind == FileType::Regular);
         let born = statx.stx_mask & StatxFlags::BTIME.bits() != 0;
         let mut entry = SnapshotEntry {
             path,

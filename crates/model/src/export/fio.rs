@@ -35,6 +35,9 @@ struct Data {
     files_bytes: u64,
 }
 
+/// What requests past the page cache are a multiple of.
+const SECTOR_BYTES: u64 = 512;
+
 /// What fio is told of.
 const SYNCS: [OpKind; 2] = [OpKind::Fsync, OpKind::Fdatasync];
 
@@ -46,6 +49,7 @@ pub fn fio(model: &Arc<Model>) -> Result<Exported, ModelError> {
     let played = Played::of(model)?;
     let class_sizes = sizes(model, &played);
     let mut exported: BTreeMap<OpKind, f64> = BTreeMap::new();
+    let mut otherwise = 0;
     let mut text = String::from(
         "; Made by fsage from a model. Run it by: fio --directory=DIR FILE\n\n\
          [global]\nioengine=psync\nfallocate=none\nrandrepeat=1\nnorandommap=1\nfile_service_type=random\ngroup_reporting=1\n",
@@ -67,12 +71,17 @@ pub fn fio(model: &Arc<Model>) -> Result<Exported, ModelError> {
                     if first { "stonewall\n" } else { "" }
                 );
                 first = false;
+                otherwise += job.moves.otherwise();
                 job.write(&mut text, &data, &mut exported);
             }
         }
     }
     let mut lost = Lost::default();
     lost.operations(&played, &exported);
+    lost.add(
+        "past the page cache, or through it (as most of their job)",
+        otherwise as f64,
+    );
     lost.add("what follows what: scripts", model.visits.len() as f64);
     lost.add(
         "how soon files are used again: classes",
@@ -119,8 +128,23 @@ impl Moves {
         self.calls += more.calls;
         self.bytes = self.bytes.saturating_add(more.bytes);
         self.apart += more.apart;
+        self.direct += more.direct;
         for (size, n) in &more.sizes {
             *self.sizes.entry(*size).or_default() += n;
+        }
+    }
+
+    /// Whether most of them go past the page cache.
+    fn is_direct(&self) -> bool {
+        2 * self.direct > self.calls
+    }
+
+    /// How many go the other way.
+    fn otherwise(&self) -> u64 {
+        if self.is_direct() {
+            self.calls - self.direct
+        } else {
+            self.direct
         }
     }
 
@@ -140,6 +164,7 @@ impl Moves {
             self.bytes = self.bytes.saturating_sub(size.saturating_mul(*n));
         }
         self.apart = self.apart.min(self.calls);
+        self.direct = self.direct.min(self.calls);
         few
     }
 }
@@ -182,11 +207,13 @@ impl Data {
         let (mut jobs, mut few) = (Vec::new(), Vec::new());
         for (way, mut moves) in self.moves.clone().into_iter().enumerate() {
             let name = if way == 0 { "-reads" } else { "-writes" };
+            let is_direct = moves.is_direct();
             for (size, n) in moves.take_few() {
                 let own = Moves {
                     calls: n,
                     bytes: size.saturating_mul(n),
                     apart: 0,
+                    direct: if is_direct { n } else { 0 },
                     sizes: BTreeMap::from([(size, n)]),
                 };
                 few.push(Job {
@@ -221,7 +248,8 @@ impl Job {
         let (calls, jobs, moves) = (self.calls, self.jobs, &self.moves);
         let (file_bytes, files) = self.files(data.files_bytes);
         // Of the other way it does nothing.
-        let (own, other) = (split(&moves.sizes), format!("{LEAST_FILE_BYTES}/100"));
+        let unit = if moves.is_direct() { SECTOR_BYTES } else { 1 };
+        let (own, other) = (split(&moves.sizes, unit), format!("{LEAST_FILE_BYTES}/100"));
         let (kind, reads_percent, sizes) = if self.way == 0 {
             (OpKind::Read, 100, format!("{own},{other}"))
         } else {
@@ -247,8 +275,14 @@ impl Job {
             ),
             format!("number_ios={:.0}", calls / jobs as f64),
             format!("bssplit={sizes}"),
-            "bs_unaligned=1".to_owned(),
         ];
+        // Past the page cache requests begin and end where blocks do.
+        let past = if moves.is_direct() {
+            "direct=1"
+        } else {
+            "bs_unaligned=1"
+        };
+        lines.push(past.to_owned());
         *exported.entry(kind).or_default() += calls;
         let is_synced = self.is_most && self.way == 1;
         let syncs = data.syncs.iter().zip(SYNCS).filter(|_| is_synced);
@@ -270,8 +304,8 @@ impl Job {
 }
 
 /// `SIZE/PERCENT:…`: each a hundredth, or a fiftieth where those are of more than 64 sizes, of the requests by its mean, like
-/// ones together; percents add up to a hundred.
-fn split(sizes: &BTreeMap<u64, u64>) -> String {
+/// ones together, rounded up to a multiple of `unit`; percents add up to a hundred.
+fn split(sizes: &BTreeMap<u64, u64>, unit: u64) -> String {
     let of = |count: u64| {
         let mut shares: Vec<(u64, u64)> = Vec::new();
         for size in parts(sizes, count) {
@@ -286,6 +320,9 @@ fn split(sizes: &BTreeMap<u64, u64>) -> String {
     if shares.len() > MOST_SIZES {
         shares = of(50);
     }
-    let shares = shares.iter().map(|(size, n)| format!("{size}/{n}"));
+    let whole = |size: u64| size.div_ceil(unit).saturating_mul(unit);
+    let shares = shares
+        .iter()
+        .map(|(size, n)| format!("{}/{n}", whole(*size)));
     shares.collect::<Vec<_>>().join(":")
 }

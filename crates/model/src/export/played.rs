@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fsage_core::{Op, OpKind};
+use fsage_core::{Op, OpFlags, OpKind};
 use rustc_hash::FxHashMap;
 
 use crate::fsm::resolve::is_write;
@@ -20,6 +20,8 @@ pub(super) struct Moves {
     pub(super) bytes: u64,
     /// Of the calls those that do not go on where the one before on that descriptor ended.
     pub(super) apart: u64,
+    /// Of them those that go past the page cache.
+    pub(super) direct: u64,
     /// How many move so many bytes.
     pub(super) sizes: BTreeMap<u64, u64>,
 }
@@ -72,6 +74,7 @@ impl Done {
                 moves.apart += u64::from(*end != offset);
                 *end = offset.saturating_add(bytes);
                 moves.calls += 1;
+                moves.direct += u64::from(op.record.contains(OpFlags::DIRECT));
                 moves.bytes = moves.bytes.saturating_add(bytes);
                 *moves.sizes.entry(bytes).or_default() += 1;
             }

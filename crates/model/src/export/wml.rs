@@ -82,6 +82,9 @@ pub fn wml(model: &Arc<Model>, dialect: Dialect) -> Result<Exported, ModelError>
         "how soon files are used again: classes",
         model.classes.len() as f64,
     );
+    let moves = played.0.values().flat_map(|done| &done.moves);
+    let direct: u64 = moves.map(|moves| moves.direct).sum();
+    lost.add("past the page cache (O_DIRECT)", direct as f64);
     let (exported, exported_bytes) = exported(&threads, iterations);
     lost.operations(&played, &exported);
     lost.bytes(&played, exported_bytes);

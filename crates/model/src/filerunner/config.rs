@@ -131,12 +131,8 @@ impl Config {
         while let Some(line) = reader.next() {
             match (line.split_once('='), config.chunks.last_mut()) {
                 (Some(_), last) => {
-                    // They are numbered from 0 on, each as often as it is told.
-                    let (least, most) = last.map_or((0, 0), |chunk| {
-                        let index = u64::from(chunk.index);
-                        (index, index + 1)
-                    });
-                    let index = reader.number_of(line, "TIndex", least, most)?;
+                    let least = last.map_or(0, |chunk| u64::from(chunk.index));
+                    let index = reader.number_of(line, "TIndex", least, u64::from(u32::MAX))?;
                     config.chunks.push(Chunk {
                         index: index as u32,
                         definitions: Vec::new(),
@@ -231,11 +227,7 @@ impl<'t> Reader<'t> {
         least: u64,
         most: u64,
     ) -> Result<u64, ConfigError> {
-        let expected = if least == most {
-            format!("{key} = {least}")
-        } else {
-            format!("{key} = N, N from {least} to {most}")
-        };
+        let expected = format!("{key} = N, N from {least} to {most}");
         let number = self.value(line, key, &expected)?.parse().ok();
         let number = number.filter(|n| (least..=most).contains(n));
         number.ok_or_else(|| self.found(line, &expected))
@@ -352,28 +344,6 @@ mod tests {
     }
 
     #[test]
-    fn time_chunks_are_numbered_from_zero_on() {
-        let header = "IOChunkSize = 512\nDirDepthIndex = 2\nRepeatWrite = 1\nRepeatRead = 1\n";
-        let parsed = |body: &str| Config::parse("c", &format!("{header}{body}"));
-        let again = parsed("TIndex = 0\nTIndex = 0\nTIndex = 1\n").unwrap();
-        assert_eq!(again.chunks.len(), 3);
-        for (body, expected) in [
-            ("TIndex = 7\n", "line 5: 'TIndex = 7', expected TIndex = 0"),
-            (
-                "TIndex = 0\nTIndex = 2\n",
-                "line 6: 'TIndex = 2', expected TIndex = N, N from 0 to 1",
-            ),
-            (
-                "TIndex = 0\nTIndex = 1\nTIndex = 0\n",
-                "line 7: 'TIndex = 0', expected TIndex = N, N from 1 to 2",
-            ),
-        ] {
-            let error = parsed(body).unwrap_err().to_string();
-            assert!(error.contains(expected), "{error}");
-        }
-    }
-
-    #[test]
     fn errors_name_file_line_and_what_was_expected() {
         let header = "IOChunkSize = 512\nDirDepthIndex = 2\nRepeatWrite = 1\nRepeatRead = 1\n";
         let cases = [
@@ -388,11 +358,15 @@ mod tests {
             ),
             (
                 "+RepeatRead = 1\n",
-                "line 5: 'RepeatRead = 1', expected TIndex = 0",
+                "line 5: 'RepeatRead = 1', expected TIndex = N",
             ),
             (
                 "+0,19,0,0,0,10\n",
                 "line 5: '0,19,0,0,0,10', expected TIndex = N",
+            ),
+            (
+                "+TIndex = 3\nTIndex = 2\n",
+                "line 6: 'TIndex = 2', expected TIndex = N, N from 3",
             ),
             (
                 "+TIndex = 0\n\n0,52,0,0,0,1\n",

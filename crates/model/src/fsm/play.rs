@@ -8,7 +8,7 @@ mod until;
 use std::sync::Arc;
 
 use fsage_core::{Errno, Fd, KindClass, Op, OpFlags, OpKind, Outcome, Pid, Tid};
-use fsage_namespace::flags::{O_APPEND, O_CREAT, O_TRUNC};
+use fsage_namespace::flags::{O_APPEND, O_CREAT, O_DIRECT, O_TRUNC};
 use rustc_hash::FxHashMap;
 
 use super::dist::Random;
@@ -359,6 +359,10 @@ impl Player {
         }
         op.size_bytes = Some(known.size);
         let append = op.flags & O_APPEND != 0;
+        let direct = op.flags & O_DIRECT != 0;
+        if direct {
+            op.record |= OpFlags::DIRECT;
+        }
         known.opened.push(Opened {
             pid,
             tid: op.tid.0,
@@ -367,6 +371,7 @@ impl Player {
             shared: false,
             access: op.flags & 3,
             append,
+            direct,
             unnamed: None,
             position: 0,
             last: (0, 0),
@@ -515,6 +520,9 @@ impl Player {
             _ => bytes.min(size.saturating_sub(offset)),
         };
         op.offset = Some(offset);
+        if open.direct && !fault {
+            op.record |= OpFlags::DIRECT;
+        }
         let passed = if fault { bytes } else { moved };
         if op.kind == OpKind::Seek {
             op.result = Outcome::ok(offset);

@@ -457,8 +457,9 @@ impl Resolver {
             return Err(Out::Left);
         }
         let path = op.path.ok_or(Out::Left)?;
-        let node = self.path(op, path, op.dir, paths).ok_or(Out::Aside)?;
         let two = matches!(op.kind, OpKind::Rename | OpKind::Link);
+        let node = self.path(op, path, op.dir, paths);
+        let node = node.ok_or_else(|| self.outside(op, two, paths))?;
         let to = match op.path2.filter(|_| two) {
             Some(to) => self
                 .path(op, to, op.dir2.or(op.dir), paths)

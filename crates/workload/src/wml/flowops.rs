@@ -230,6 +230,9 @@ impl ThreadStream {
         open.path = Some(path);
         open.flags = access | flags | sync | direct;
         open.size_bytes = Some(size);
+        if flowop.direct {
+            open.record |= OpFlags::DIRECT;
+        }
         let fd = self.fd(at);
         open.result = Outcome::ok(fd.0 as u64);
         self.batch.push(open);
@@ -245,6 +248,7 @@ impl ThreadStream {
                 open: true,
                 file: Some(picked),
                 position: 0,
+                direct: flowop.direct,
             },
         );
         self.releases.push(Release::File {

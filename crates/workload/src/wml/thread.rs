@@ -62,6 +62,8 @@ pub(super) struct Slot {
     /// The file that it names or named last: fileset and index.
     pub(super) file: Option<(usize, usize)>,
     pub(super) position: u64,
+    /// Whether transfers go past the page cache.
+    pub(super) direct: bool,
 }
 
 /// What a flowop remembers between its rounds.

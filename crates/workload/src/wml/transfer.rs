@@ -177,6 +177,9 @@ impl ThreadStream {
     pub(super) fn on(&self, kind: OpKind, at: usize) -> Op {
         let mut op = self.op(kind);
         op.fd = Some(self.fd(at));
+        if self.slot(at).direct && matches!(kind, OpKind::Read | OpKind::Write) {
+            op.record |= OpFlags::DIRECT;
+        }
         op
     }
 
@@ -212,7 +215,7 @@ impl ThreadStream {
         op.length = Some(length);
         op.result = Outcome::ok(moved);
         op.size_bytes = Some(size);
-        op.record = OpFlags::IMPLICIT_OFFSET;
+        op.record |= OpFlags::IMPLICIT_OFFSET;
         self.batch.push(op);
         if let Some(slot) = self.slots.get_mut(at) {
             slot.position = position.saturating_add(moved);

@@ -8,7 +8,8 @@ use fsage_namespace::flags::{O_CREAT, O_TRUNC};
 use rustc_hash::FxHashMap;
 
 use super::super::GenerateError;
-use super::super::emit::Emitter;
+use super::super::emit::{Emitter, blocks};
+use super::held::Held;
 
 /// Where symbolic links lead: to nothing.
 const ELSEWHERE: &[u8] = b"elsewhere";
@@ -19,6 +20,8 @@ type Done = Result<(), GenerateError>;
 struct Node {
     is_directory: bool,
     size: u64,
+    /// Where it has blocks.
+    held: Held,
     /// The paths that lead to it; one of a directory.
     names: Vec<Vec<u8>>,
 }
@@ -66,15 +69,26 @@ impl Tree {
         let Some(path) = node.names.first() else {
             return Ok(());
         };
-        node.size = match how {
-            How::New | How::Anew => end,
-            How::Beside => end.max(old),
-        };
         match how {
-            How::New => out.create(path, end),
-            How::Anew => out.rewrite(path, old, end),
-            How::Beside if range.start == old => out.append(path, old, end),
-            How::Beside => out.overwrite(path, range, old),
+            How::New | How::Anew => {
+                let freed = std::mem::take(&mut node.held).bytes();
+                node.size = end;
+                node.held.add(&range);
+                if how == How::New {
+                    out.create(path, end)
+                } else {
+                    out.rewrite(path, freed, end)
+                }
+            }
+            How::Beside => {
+                node.size = end.max(old);
+                let more = node.held.add(&range);
+                if range.start == old && more == blocks(end) - blocks(old) {
+                    out.append(path, old, end)
+                } else {
+                    out.write_beside(path, range, (old, more))
+                }
+            }
         }
     }
 
@@ -82,6 +96,7 @@ impl Tree {
     pub fn make(&mut self, out: &mut Emitter<'_>, path: &[u8], size: u64) -> Done {
         if let Some(node) = self.add(out, path, false) {
             node.size = size;
+            node.held.add(&(0..size));
             out.create(path, size)?;
         }
         Ok(())
@@ -183,8 +198,9 @@ impl Tree {
             return Ok(());
         };
         let old = std::mem::replace(&mut known.size, size);
+        let freed = known.held.cut(size);
         match known.names.first() {
-            Some(path) => out.truncate(path, old, size),
+            Some(path) => out.cut(path, (old, size), freed),
             None => Ok(()),
         }
     }
@@ -285,8 +301,8 @@ impl Tree {
         self.names.insert(path.to_vec(), self.made);
         let node = Node {
             is_directory,
-            size: 0,
             names: vec![path.to_vec()],
+            ..Node::default()
         };
         Some(self.nodes.entry(self.made).insert_entry(node).into_mut())
     }
@@ -303,9 +319,9 @@ impl Tree {
         if !node.names.is_empty() {
             return 0;
         }
-        let size = node.size;
+        let freed = node.held.bytes();
         self.nodes.remove(&number);
-        size
+        freed
     }
 
     fn is_directory(&self, path: &[u8]) -> bool {

@@ -9,7 +9,7 @@ use fsage_format::result::summary::{Content, ConversionSummary};
 use fsage_format::{FileKind, bounded};
 use fsage_model::export::{Dialect, fio, wml};
 use fsage_model::fsm::Model;
-use fsage_report::units;
+use fsage_report::{page::quoted, units};
 use fsage_workload::{Length, Role, wml as script};
 
 use super::Output;
@@ -65,7 +65,24 @@ pub fn write(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary>
         content: Content::Model,
         written: exported.operations,
         left_out: exported.left_out,
+        run_by: Some(run_by(args, exported.rounds)),
     })
+}
+
+/// How what was written is run, as the file itself says at its head.
+fn run_by(args: &ExportArgs, rounds: Option<u64>) -> String {
+    let file = match args.output.to_str() {
+        Some("-") => "FILE".to_owned(),
+        _ => quoted(&args.output.display().to_string()),
+    };
+    match (args.to, rounds) {
+        (ExportFormat::Fio, _) => format!("fio --directory=DIR {file}"),
+        (ExportFormat::Filebench, _) => format!("setarch -R filebench -f {file}"),
+        (_, rounds) => format!(
+            "fsage run wml:{file},iterations={} TARGET",
+            rounds.unwrap_or(1)
+        ),
+    }
 }
 
 /// Reads a script as fsage does, and goes through it as often as its head says, with nothing done to files.
@@ -92,6 +109,9 @@ pub fn tell(summary: &ConversionSummary) {
     ));
     for (what, count) in &summary.left_out {
         ui::line(&format!("  lost: {what}: {}", units::count(*count)));
+    }
+    if let Some(line) = &summary.run_by {
+        ui::note(&format!("next: {line}"));
     }
 }
 

@@ -100,6 +100,7 @@ fn found(
         file_bytes,
         operations: model.source.operations,
         left_out: model.source.left_out.values().sum(),
+        left_out_by_kind: model.source.left_out.clone(),
         phases: model.phases.len() as u64,
         groups: model.groups.len() as u64,
         processes: model.groups.iter().map(|g| g.processes).sum(),

@@ -24,6 +24,8 @@ pub struct Opened {
     pub access: u32,
     /// Whether writes go to the end.
     pub append: bool,
+    /// Whether transfers go past the page cache.
+    pub direct: bool,
     /// Of a file that has no name any more: its size in bytes.
     pub unnamed: Option<u64>,
     /// The position that the kernel keeps.

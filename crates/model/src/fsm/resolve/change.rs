@@ -6,9 +6,20 @@ use fsage_namespace::flags::{O_APPEND, O_DIRECTORY, O_TRUNC};
 use rustc_hash::FxHashMap;
 
 use super::super::model::Type;
-use super::{Cursor, Opened, Resolver};
+use super::{Cursor, Opened, Out, Resolver};
 
 impl Resolver {
+    /// What a call is whose name lies elsewhere: where it brings something in from there, something is missing.
+    pub(super) fn outside(&mut self, op: &Op, two: bool, paths: &PathTable) -> Out {
+        let to = op.path2.filter(|_| two && op.result.is_ok());
+        let brings = to.and_then(|to| self.path(op, to, op.dir2.or(op.dir), paths));
+        if brings.is_some() {
+            Out::Left
+        } else {
+            Out::Aside
+        }
+    }
+
     pub(super) fn change(&mut self, op: &Op, node: u32, to: u32, paths: &PathTable) {
         if op.record.contains(OpFlags::DIRECTORY) && op.kind != OpKind::Rmdir {
             self.made(node, Type::Directory);
