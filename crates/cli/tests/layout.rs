@@ -125,6 +125,25 @@ fn snapshots_are_held_against_simulated_days() {
     let all = json(dir, &line);
     let of = |i: usize| all["against"][i]["score"]["value"].to_string();
     assert_eq!([of(0), of(1), of(2)], ["0.9", "0.9", "0.75"]);
+    // Of one alone it is the state in the end, which is what a target or its image has; by size too, where it was noted.
+    let class = r#""by_size": [{"up_to_bytes": 32768, "files": 1, "extents": 1,
+        "score": {"value": 0.25, "counted_blocks": 4, "optimal_blocks": 1}}], "days""#;
+    fs::write(
+        dir.join("sized.json"),
+        applied.replacen("\"days\"", class, 1),
+    )
+    .unwrap();
+    let one = [
+        "layout",
+        "real-3.fss",
+        "--against",
+        "sized.json",
+        "--by-size",
+    ];
+    assert_eq!(json(dir, &one)["against"][0]["day"], 2);
+    let text = run(dir, one).exits(0).text();
+    let row = text.lines().find(|line| line.contains("32 KiB")).unwrap();
+    assert!(row.contains("0.250"), "{text}");
     // Made from these snapshots, though one after another, it tells which day each of them ends.
     let taken = |i: usize| all["layouts"][i]["taken_unix_ns"].as_u64().unwrap();
     let night = |day, i| format!(r#"{{"day": {day}, "taken_unix_ns": {}}}"#, taken(i));

@@ -28,6 +28,22 @@ fn predict(dir: &Path, on: &[&str], more: &[&str]) -> Ran {
 }
 
 #[test]
+fn who_names_a_target_is_told_of_its_profile() {
+    let dir = temp();
+    let dir = dir.path();
+    for target in ["mem:fast", "scratch:ext4,size=1G", "."] {
+        run(dir, ["predict", "t.fst", "--on", target]).fails(
+            2,
+            &[
+                "--on takes a profile",
+                &format!("fsage profile {target} -o"),
+            ],
+        );
+    }
+    run(dir, ["predict", "t.fst", "--on", "no.fsp"]).fails(1, &["no.fsp", "No such file"]);
+}
+
+#[test]
 fn the_json_says_what_was_agreed() {
     let dir = temp();
     small_trace(dir.path());

@@ -36,8 +36,8 @@ struct Day {
 }
 
 /// For each of these snapshots the simulated day that ends with it, or the last before it that had operations. Which day
-/// that is the workload tells by when its snapshots were taken; of one that does not, the first snapshot ends day 0 and
-/// nights are whole days, as [`crate::made::days_between`] counts them.
+/// that is the workload tells by when its snapshots were taken; of one that does not, one alone is of the last day, else the
+/// first snapshot ends day 0 and nights are whole days, as [`crate::made::days_between`] counts them.
 pub fn of_days(path: &Path, snapshots: &[Layout]) -> Result<Vec<Layout>, FormatError> {
     let bytes = read_document(path, "a snapshot, or the JSON of fsage age apply")?;
     let applied: Applied = serde_json::from_slice(&bytes)
@@ -47,6 +47,8 @@ pub fn of_days(path: &Path, snapshots: &[Layout]) -> Result<Vec<Layout>, FormatE
     let numbers: Vec<Option<u64>> = if nights.len() > 1 && nights.windows(2).all(in_order) {
         let taken = snapshots.iter().map(|snapshot| snapshot.taken_unix_ns);
         taken.map(|ns| day_of(&nights, ns)).collect()
+    } else if snapshots.len() == 1 {
+        vec![applied.days.last().map(|day| day.number)]
     } else {
         let days = days_of(snapshots.iter().map(|snapshot| snapshot.taken_unix_ns));
         days.into_iter().map(Some).collect()

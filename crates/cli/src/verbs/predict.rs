@@ -8,11 +8,13 @@ use fsage_experiment::predicting::{
     AnnotatedTrace, Request, TracedOn, learn, made_on, predict, tells_latencies, weigh_helps,
 };
 use fsage_experiment::running::RunRequest;
+use fsage_experiment::target;
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::prediction::Prediction;
 use fsage_format::trace::{TraceMeta, TraceReader};
 use fsage_host::guard::GuardedDir;
 use fsage_predict::{AnnotationSink, Change, Options, Policy, Start};
+use fsage_report::page::quoted;
 use fsage_report::table::elided;
 use fsage_report::{prediction, units};
 use fsage_workload::WorkloadSpec;
@@ -240,6 +242,7 @@ fn named_profiles(on: &[String]) -> Result<Vec<SystemProfile>> {
     let mut profiles = Vec::new();
     let mut wanted = Vec::new();
     for given in on {
+        check_profile(given)?;
         let (name, file) = name_and_file(given);
         let profile = SystemProfile::load(file)?;
         let stem = file.file_stem().map(|s| s.to_string_lossy().into_owned());
@@ -254,6 +257,20 @@ fn named_profiles(on: &[String]) -> Result<Vec<SystemProfile>> {
         profile.name = name;
     }
     Ok(profiles)
+}
+
+/// Who names a target means its profile.
+fn check_profile(given: &str) -> Result<()> {
+    let path = Path::new(given);
+    let is_spec = || given.contains(':') && target::parse(given).is_ok();
+    if !path.is_dir() && (path.exists() || !is_spec()) {
+        return Ok(());
+    }
+    Err(UsageError(format!(
+        "--on takes a profile, and {given} is a target: `fsage profile {} -o NAME.fsp` makes one",
+        quoted(given)
+    ))
+    .into())
 }
 
 /// `NAME=FILE`, or a file alone; a file of that whole name is meant where there is one.
