@@ -20,8 +20,10 @@ impl Schedule {
         let Some(item) = &mut thread.now else {
             return false;
         };
-        if let Some(Deed::Take(lock)) = item.locks.as_deref() {
-            let has_it = self.locks.take(slot, *lock);
+        if let Some(&Deed::Take(lock)) = item.locks.as_deref() {
+            let has_it = self.locks.take(slot, lock);
+            // What a program does until it asks again is no time of the call's.
+            item.charged &= has_it || lock.waits;
             item.locks = None;
             self.locked(at);
             if !has_it {

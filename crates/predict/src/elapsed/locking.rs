@@ -131,6 +131,7 @@ impl Lockers {
             from,
             to,
             number: self.numbers,
+            waits: call.waits,
         };
         self.give_up(&lock);
         let there = self.held.get(&lock.place).map_or(0, Vec::len);
@@ -249,6 +250,7 @@ mod tests {
 
     const SH: u32 = 1;
     const EX: u32 = 2;
+    const NB: u32 = 4;
     const UN: u32 = 8;
     const SETLKW: u32 = 7;
     const OFD_SETLKW: u32 = 38;
@@ -377,6 +379,12 @@ mod tests {
         // The pause before the second's lock is kept, so it waits 1 less.
         assert_eq!(two(EX, unlocks), (2000.0 + WOKEN, 999.0 + WOKEN));
         assert_eq!(two(SH, unlocks), (1001.0, 0.0));
+    }
+
+    #[test]
+    fn what_does_not_wait_takes_no_time_until_its_program_asks_again() {
+        let unlocks = |case: &mut Case, process, at| case.flock((process, 3), UN, (at, at + 1));
+        assert_eq!(two(EX | NB, unlocks), (2000.0 + WOKEN, 0.0));
     }
 
     /// The first one has it, gives it up, and `pause` later wants it again; each holds it for 50 us.

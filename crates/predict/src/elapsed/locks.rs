@@ -41,6 +41,8 @@ pub struct Lock {
     pub to: u64,
     /// Which of all in the trace.
     pub number: u64,
+    /// Whether the call waits for it; otherwise it fails, and the program asks again later.
+    pub waits: bool,
 }
 
 impl Lock {
@@ -269,6 +271,7 @@ mod tests {
             from,
             to,
             number: u64::from(process),
+            waits: true,
         }
     }
 
