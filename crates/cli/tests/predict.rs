@@ -63,14 +63,9 @@ fn the_json_says_what_was_agreed() {
     is_near(&target["latency_total_ns"], 96_100.0, 0.1);
     assert!(target["writeback_ns"].as_f64().unwrap() < 10_000.0);
     let shown = run(dir.path(), ["show", "small.fst", "--json"]).exits(0);
-    let traced_ns = shown.json()["span_ns"].as_f64().unwrap();
-    // What waited for a processor while it was traced does not wait there.
-    let elapsed_ns = target["elapsed_ns"].as_f64().unwrap();
-    let own_ns = target["latency_total_ns"].as_f64().unwrap();
-    assert!(
-        (own_ns..1.2 * traced_ns).contains(&elapsed_ns),
-        "{elapsed_ns} of {traced_ns}"
-    );
+    // From the command's start to its end, as it is predicted.
+    let traced_ns = shown.json()["end"]["elapsed_ns"].as_f64().unwrap();
+    is_near(&target["elapsed_ns"], traced_ns, 0.2);
     let of = |name: &str| {
         let mut kinds = target["kinds"].as_array().unwrap().iter();
         kinds.find(|kind| kind["kind"] == name).unwrap()

@@ -35,6 +35,18 @@ pub fn read(path: &Path, most: u64, expected: &'static str) -> Result<Vec<u8>, F
     read_if(path, most, expected, |begin| !begin.contains(&0))
 }
 
+/// Reads a text that a person writes, of at most [`MAX_TEXT_BYTES`].
+///
+/// # Errors
+/// It cannot be read, is longer, no UTF-8, or not `expected`.
+pub fn read_text(path: &Path, expected: &'static str) -> Result<String, FormatError> {
+    String::from_utf8(read(path, MAX_TEXT_BYTES, expected)?).map_err(|error| {
+        let place = format!("byte {}", error.utf8_error().valid_up_to());
+        let problem = format!("it is no text (UTF-8), expected {expected}");
+        FormatError::corrupt(path, place, problem)
+    })
+}
+
 fn read_if(
     path: &Path,
     most: u64,

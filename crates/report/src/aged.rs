@@ -36,13 +36,9 @@ pub fn image(head: &ImageHead, contents: (u32, u64), width: u16) -> String {
 /// Days that are shown: the first, the last and some between.
 const MOST_DAYS: usize = 12;
 
-/// Whether a target, as it was asked for, stays when fsage ends; others begin with what makes them, as `scratch:`.
-fn is_directory(target: &str) -> bool {
-    target.starts_with(['/', '.']) || !target.contains(':')
-}
-
-/// How far it came, how fast, and what the target was like at the ends of days.
-pub fn text(result: &AgedRun, width: u16) -> String {
+/// How far it came, how fast, and what the target was like at the ends of days; `was_temporary` says whether the target
+/// went with the run.
+pub fn text(result: &AgedRun, was_temporary: bool, width: u16) -> String {
     let mut page = Page::new(width);
     let tally = &result.tally;
     let end = result.days.last();
@@ -74,10 +70,10 @@ pub fn text(result: &AgedRun, width: u16) -> String {
         },
     ));
     if result.interrupted {
-        page.say(if is_directory(&result.target) {
-            "stopped before the workload's end; --resume goes on where a result was asked for (-o)"
-        } else {
+        page.say(if was_temporary {
             "stopped before the workload's end, and its file system went with it: begin anew"
+        } else {
+            "stopped before the workload's end; --resume goes on where a result was asked for (-o)"
         });
     }
     page.blank();

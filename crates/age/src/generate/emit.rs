@@ -319,7 +319,7 @@ impl<'a> Emitter<'a> {
             op.length = Some(length);
             op.size_bytes = Some(at.max(kept));
             op.result = Outcome::ok(length);
-            // Where a file that is opened anew is written from.
+            // The position of a file that is opened anew; what lies elsewhere names its place.
             if flags & O_APPEND != 0 {
                 op.record = OpFlags::IMPLICIT_OFFSET | OpFlags::APPEND;
             } else if range.start == 0 {

@@ -1,4 +1,4 @@
-//! Makes aging workloads: from snapshots, from a git history, from models of workloads, from named usage profiles (the thesis, 3.2.1).
+//! Makes aging workloads: from snapshots, a git history, models of workloads and named usage profiles (the thesis, 3.2.1).
 //!
 //! Always true here:
 //! * a source writes its operations into an [`Emitter`], in the order of time, day after day; the emitter knows what

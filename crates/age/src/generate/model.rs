@@ -46,9 +46,7 @@ impl ModelSource {
         }
         let shown = path.display();
         let wrong = |e: ModelError| refused(format!("{shown}: {e}"));
-        let bytes = bounded::read(path, bounded::MAX_TEXT_BYTES, "a model of at most 16 MiB")?;
-        let text = String::from_utf8(bytes)
-            .map_err(|_| refused(format!("{shown}: no text, expected a model (.fsm)")))?;
+        let text = bounded::read_text(path, "a model of at most 16 MiB")?;
         let model = Model::parse(&text).map_err(wrong)?;
         let time = wanted.scale.unwrap_or(1.0);
         let scale = Scale {

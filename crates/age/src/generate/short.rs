@@ -111,13 +111,8 @@ impl ShortLived {
     /// Reads a file of profiles.
     pub fn load(path: &Path) -> Result<Self, GenerateError> {
         let name = path.display();
-        let bytes = bounded::read(
-            path,
-            bounded::MAX_TEXT_BYTES,
-            "profiles of short-lived files in TOML",
-        )?;
+        let text = &*bounded::read_text(path, "profiles of short-lived files in TOML")?;
         let wrong = |problem: &str| refused(format!("read {name}: {problem}"));
-        let text = std::str::from_utf8(&bytes).map_err(|e| wrong(&e.to_string()))?;
         let parsing = |e: &toml::de::Error| {
             let at = e.span().map_or(0, |span| span.start);
             let (line, problem) = problem_at(text, at, e.message());

@@ -1,6 +1,6 @@
 //! `fsage age`.
 
-mod apply;
+pub mod apply;
 mod generate;
 mod keep;
 mod short_lived;

@@ -97,7 +97,7 @@ fn of_kind(args: &ShowArgs, kind: FileKind) -> Result<Exit> {
         FileKind::AgedRun => show(
             args,
             &load::<AgedRun>(&args.file)?,
-            fsage_report::aged::text,
+            super::age::apply::in_words,
         ),
         FileKind::Image => {
             let mut reader = ImageReader::open(&args.file)?;

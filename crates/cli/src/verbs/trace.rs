@@ -67,7 +67,7 @@ pub fn run(mut args: TraceArgs) -> Result<Exit> {
     }
     if summary.strayed > 0 {
         ui::line(&format!(
-            "directories were renamed by others and not found again ({}x): names relative to them are explained with the old \
+            "directories were renamed by others and not found again ({}x): names relative to them are told with the old \
              ones",
             units::count(summary.strayed)
         ));

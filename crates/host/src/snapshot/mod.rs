@@ -110,7 +110,6 @@ pub fn walk_since(
     let parent = Rc::new(root);
     let _ = walker.run(&parent, &statx);
     let mut summary = walker.summary;
-    summary.files = summary.files.saturating_sub(walker.further_files);
     let tells_extents = walker.layout.tells_extents();
     summary.has_extents |= tells_extents == Some(true);
     summary.hides_extents = tells_extents == Some(false);
@@ -152,8 +151,6 @@ struct Walker<'s> {
     previous: Option<&'s Previous>,
     /// Inodes of files with several names that were given already.
     linked: HashSet<u64>,
-    /// Names after the first of regular files.
-    further_files: u64,
     summary: SnapshotSummary,
     sink: &'s mut dyn FnMut(SnapshotEntry) -> ControlFlow<()>,
 }
@@ -167,7 +164,6 @@ impl<'s> Walker<'s> {
             layout: Layout::new(),
             previous: None,
             linked: HashSet::new(),
-            further_files: 0,
             summary: SnapshotSummary::default(),
             sink,
         }
@@ -253,10 +249,10 @@ impl<'s> Walker<'s> {
             .any(|e| e.flags & extent_flags::DELALLOC != 0);
         summary.not_written += u64::from(delayed);
         match entry.file_type {
-            FileType::Regular => summary.files += 1,
             FileType::Directory => summary.directories += 1,
             FileType::Symlink => summary.symlinks += 1,
-            FileType::Other => {}
+            // Of those with several names the first was counted when it was looked at.
+            FileType::Regular | FileType::Other => {}
         }
         let flow = (self.sink)(entry);
         summary.stopped = flow.is_break();
@@ -296,7 +292,7 @@ impl<'s> Walker<'s> {
             && statx.stx_nlink > 1
             && !self.linked.insert(statx.stx_ino);
         self.summary.further_links += u64::from(again);
-        self.further_files += u64::from(again && kind == FileType::Regular);
+        self.summary.files += u64::from(!again && kind == FileType::Regular);
         let born = statx.stx_mask & StatxFlags::BTIME.bits() != 0;
         let mut entry = SnapshotEntry {
             path,

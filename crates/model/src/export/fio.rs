@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fsage_core::OpKind;
 
 use super::played::{Moves, Played, parts};
-use super::{Exported, Lost, sizes};
+use super::{Exported, FILE, Lost, sizes};
 use crate::fsm::{Model, ModelError};
 
 /// fio keeps so many files open, and lays out so many for each process at the most.
@@ -50,8 +50,9 @@ pub fn fio(model: &Arc<Model>) -> Result<Exported, ModelError> {
     let class_sizes = sizes(model, &played);
     let mut exported: BTreeMap<OpKind, f64> = BTreeMap::new();
     let mut otherwise = 0;
-    let mut text = String::from(
-        "; Made by fsage from a model. Run it by: fio --directory=DIR FILE\n\n\
+    let run_by = format!("fio --directory=DIR {FILE}");
+    let mut text = format!(
+        "; Made by fsage from a model. Run it by: {run_by}\n\n\
          [global]\nioengine=psync\nfallocate=none\nrandrepeat=1\nnorandommap=1\nfile_service_type=random\ngroup_reporting=1\n",
     );
     let _ = writeln!(text, "openfiles={OPEN_FILES}");
@@ -89,6 +90,7 @@ pub fn fio(model: &Arc<Model>) -> Result<Exported, ModelError> {
     );
     Ok(Exported {
         text,
+        run_by,
         rounds: None,
         operations: model.source.operations,
         left_out: lost.counts(),

@@ -15,11 +15,16 @@ pub use wml::{Dialect, wml};
 use crate::fsm::{Model, VisitStep};
 use played::Played;
 
+/// What a file is called that says how it is run.
+pub const FILE: &str = "FILE";
+
 /// What was written, and what was not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exported {
     /// The file.
     pub text: String,
+    /// How it is run, where it is called [`FILE`], as it says itself at its head.
+    pub run_by: String,
     /// How often the threads of a script go through their flowops for all of it; `None` of what is no script.
     pub rounds: Option<u64>,
     /// Operations of the model.

@@ -10,7 +10,7 @@ use fsage_core::OpKind;
 use fsage_namespace::flags::O_CREAT;
 
 use super::played::{Done, Played};
-use super::{Exported, Lost, calls, is_read, is_write, sizes};
+use super::{Exported, FILE, Lost, calls, is_read, is_write, sizes};
 use crate::fsm::{At, Line, Model, ModelError, Pick, Type, VisitStep};
 
 /// Visits of one round of a thread, about.
@@ -66,7 +66,11 @@ pub fn wml(model: &Arc<Model>, dialect: Dialect) -> Result<Exported, ModelError>
         .iter()
         .map(|&(group, at_once, rounds)| thread(group, at_once, rounds, iterations, &mut lost))
         .collect();
-    let mut text = head(model, dialect, iterations);
+    let run_by = match dialect {
+        Dialect::Filebench => format!("setarch -R filebench -f {FILE}"),
+        Dialect::Fsage => format!("fsage run wml:{FILE},iterations={iterations} TARGET"),
+    };
+    let mut text = head(model, &run_by, iterations);
     filesets(&mut text, model, &class_sizes, &threads, iterations);
     for thread in &threads {
         process(&mut text, thread);
@@ -90,6 +94,7 @@ pub fn wml(model: &Arc<Model>, dialect: Dialect) -> Result<Exported, ModelError>
     lost.bytes(&played, exported_bytes);
     Ok(Exported {
         text,
+        run_by,
         rounds: Some(iterations),
         operations: model.source.operations,
         left_out: lost.counts(),
@@ -166,13 +171,9 @@ fn exported(threads: &[Thread<'_>], iterations: u64) -> (BTreeMap<OpKind, f64>, 
     (exported, bytes)
 }
 
-fn head(model: &Model, dialect: Dialect, iterations: u64) -> String {
-    let how = match dialect {
-        Dialect::Filebench => "setarch -R filebench -f FILE".to_owned(),
-        Dialect::Fsage => format!("fsage run wml:FILE,iterations={iterations} TARGET"),
-    };
+fn head(model: &Model, run_by: &str, iterations: u64) -> String {
     format!(
-        "# Made by fsage from a model of {} operations. Run it by: {how}\n\
+        "# Made by fsage from a model of {} operations. Run it by: {run_by}\n\
          # A thread goes through its flowops {iterations} times for all of them.\n\n\
          set $dir=/tmp\n",
         model.source.operations

@@ -113,13 +113,20 @@ impl Form {
         }
     }
 
-    /// The same step whatever it moves: without what differs among files of many sizes.
+    /// The same step of a file of any size.
+    pub fn of_any_file(self) -> Self {
+        Self {
+            magnitude: 0,
+            ..self
+        }
+    }
+
+    /// The same, whatever it moves.
     pub fn of_any_size(self) -> Self {
         Self {
             bytes: None,
             to_end: None,
-            magnitude: 0,
-            ..self
+            ..self.of_any_file()
         }
     }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use fsage_core::Op;
 use fsage_namespace::flags::{O_CREAT, O_TRUNC};
+use fsage_namespace::path::{is_beneath, moved};
 use rustc_hash::FxHashMap;
 
 use super::super::GenerateError;
@@ -258,13 +259,10 @@ impl Tree {
         self.write(out)?;
         let same = self.names.get(from) == self.names.get(to);
         let is_directory = self.is_directory(from);
-        let into_itself = to
-            .strip_prefix(from)
-            .is_some_and(|rest| rest.starts_with(b"/"));
         let replaces = self.names.contains_key(to);
         let cannot = !self.names.contains_key(from)
             || same
-            || into_itself
+            || is_beneath(to, from)
             || !self.has_above(to)
             || replaces && self.is_directory(to) != is_directory
             || !self.below(to).is_empty();
@@ -272,13 +270,15 @@ impl Tree {
             return Ok(());
         }
         let replaced = if replaces { self.remove(to) } else { 0 };
-        let mut moved = self.below(from);
-        moved.push(from.to_vec());
-        for old in moved {
+        let mut all = self.below(from);
+        all.push(from.to_vec());
+        for old in all {
             let Some(node) = self.names.remove(&old) else {
                 continue;
             };
-            let new = [to, old.get(from.len()..).unwrap_or_default()].concat();
+            let Some(new) = moved(&old, from, to, false) else {
+                continue;
+            };
             let names = self.nodes.get_mut(&node).map(|known| &mut known.names);
             if let Some(name) = names.and_then(|names| names.iter_mut().find(|n| **n == old)) {
                 name.clone_from(&new);

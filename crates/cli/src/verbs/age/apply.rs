@@ -57,9 +57,15 @@ pub fn run(args: &AgeApplyArgs) -> Result<Exit> {
     if json {
         out::json(&result)?;
     } else {
-        out::text(&fsage_report::aged::text(&result, out::width()))?;
+        out::text(&in_words(&result, out::width()))?;
     }
     Ok(ended(&result, state))
+}
+
+/// What a terminal shows of it.
+pub fn in_words(result: &AgedRun, width: u16) -> String {
+    let was_temporary = target::was_temporary(&result.target);
+    fsage_report::aged::text(result, was_temporary, width)
 }
 
 /// Where it is kept what was done.

@@ -7,7 +7,7 @@ use fsage_core::Seed;
 use fsage_exec::{NullFs, run_direct};
 use fsage_format::result::summary::{Content, ConversionSummary};
 use fsage_format::{FileKind, bounded};
-use fsage_model::export::{Dialect, fio, wml};
+use fsage_model::export::{Dialect, Exported, FILE, fio, wml};
 use fsage_model::fsm::Model;
 use fsage_report::{page::quoted, units};
 use fsage_workload::{Length, Role, wml as script};
@@ -42,9 +42,7 @@ pub fn check_kind(args: &ExportArgs) -> Result<()> {
 /// Writes a model as another program takes it.
 pub fn write(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary> {
     let name = args.file.display();
-    let expected = "a model of at most 16 MiB";
-    let bytes = bounded::read(&args.file, bounded::MAX_TEXT_BYTES, expected)?;
-    let text = String::from_utf8(bytes).with_context(|| format!("read {name} as text"))?;
+    let text = bounded::read_text(&args.file, "a model of at most 16 MiB")?;
     let failed = |e| anyhow!("export {name}: {e}");
     let model = Arc::new(Model::parse(&text).map_err(failed)?);
     let exported = match args.to {
@@ -64,25 +62,18 @@ pub fn write(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary>
         file: args.output.clone(),
         content: Content::Model,
         written: exported.operations,
+        run_by: Some(run_by(args, &exported)),
         left_out: exported.left_out,
-        run_by: Some(run_by(args, exported.rounds)),
     })
 }
 
-/// How what was written is run, as the file itself says at its head.
-fn run_by(args: &ExportArgs, rounds: Option<u64>) -> String {
-    let file = match args.output.to_str() {
-        Some("-") => "FILE".to_owned(),
+/// How what was written is run, by its own name.
+fn run_by(args: &ExportArgs, exported: &Exported) -> String {
+    let own = match args.output.to_str() {
+        Some("-") => FILE.to_owned(),
         _ => quoted(&args.output.display().to_string()),
     };
-    match (args.to, rounds) {
-        (ExportFormat::Fio, _) => format!("fio --directory=DIR {file}"),
-        (ExportFormat::Filebench, _) => format!("setarch -R filebench -f {file}"),
-        (_, rounds) => format!(
-            "fsage run wml:{file},iterations={} TARGET",
-            rounds.unwrap_or(1)
-        ),
-    }
+    exported.run_by.replace(FILE, &own)
 }
 
 /// Reads a script as fsage does, and goes through it as often as its head says, with nothing done to files.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use fsage_format::result::model::{ShownCount, ShownModel, ShownPhase};
 use fsage_format::{FileKind, bounded};
 use fsage_model::filerunner::{Config, Operation, Plan};
@@ -14,16 +14,12 @@ use crate::args::ShowArgs;
 use crate::exit::Exit;
 use crate::out;
 
-/// A longer text is no model, as for who runs it.
-const LARGEST: u64 = 16 << 20;
-
 /// Phases that are told one by one.
 const PHASES: usize = 1000;
 
 pub fn run(args: &ShowArgs, kind: FileKind) -> Result<Exit> {
-    let bytes = bounded::read(&args.file, LARGEST, "a model of at most 16 MiB")?;
+    let text = bounded::read_text(&args.file, "a model of at most 16 MiB")?;
     let name = args.file.display().to_string();
-    let text = String::from_utf8(bytes).with_context(|| format!("read {name} as text"))?;
     let mut shown = match kind {
         FileKind::Model => of_fsm(&text).map_err(|e| anyhow!("read {name}: {e}"))?,
         _ => of_filerunner(Config::parse(&name, &text)?, &name)?,

@@ -51,8 +51,11 @@ impl Fit<'_> {
         let mut same: FxHashMap<Vec<Form>, u32> = FxHashMap::default();
         for (rank, &i) in order.iter().enumerate() {
             let Some(shape) = shapes.get(i) else { continue };
-            if self.groups.of_any_size
-                && let Some(&visit) = same.get(&of_any_file(&shape.forms))
+            let of_any_file = self.groups.of_any_size.then(|| {
+                let forms = shape.forms.iter().map(|form| form.of_any_file());
+                forms.collect::<Vec<_>>()
+            });
+            if let Some(&visit) = of_any_file.as_ref().and_then(|forms| same.get(forms))
                 && let Some((_, all)) = self.visits.get_mut(visit as usize - 1)
             {
                 for (numbers, more) in all.iter_mut().zip(&shape.numbers) {
@@ -66,7 +69,8 @@ impl Fit<'_> {
             if rank < self.grain.shapes {
                 self.visits
                     .push((shape.forms.clone(), shape.numbers.clone()));
-                same.insert(of_any_file(&shape.forms), self.visits.len() as u32);
+                let number = self.visits.len() as u32;
+                same.extend(of_any_file.map(|forms| (forms, number)));
                 if let (Some(of), [form]) = (self.visit_of.get_mut(i), shape.forms.as_slice()) {
                     *of = Some(self.visits.len() as u32);
                     self.single.insert(*form, self.visits.len() as u32);
@@ -342,15 +346,6 @@ impl Fit<'_> {
             self.classes.push(class);
         }
     }
-}
-
-/// The same steps, of however large files.
-fn of_any_file(forms: &[Form]) -> Vec<Form> {
-    let any = |form: &Form| Form {
-        magnitude: 0,
-        ..*form
-    };
-    forms.iter().map(any).collect()
 }
 
 /// Whether it is a directory that was there before.
