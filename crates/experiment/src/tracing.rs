@@ -14,8 +14,8 @@ use fsage_capture::{
 use fsage_core::{Op, OpSink, PathTable, SinkError};
 use fsage_format::result::environment::TargetRecord;
 use fsage_format::trace::{
-    CPUS, REFERENCE_NS, SYSTEM, TRACER_ALL_NS, TRACER_NS, TraceEnd, TraceError, TraceMeta,
-    TraceWriter, path_text,
+    CPUS, REFERENCE_NS, SYSTEM, TELLS_SLEEP, TRACER_ALL_NS, TRACER_NS, TraceEnd, TraceError,
+    TraceMeta, TraceWriter, path_text,
 };
 use fsage_host::speed::Reference;
 use fsage_host::{machine, mounts};
@@ -181,6 +181,9 @@ fn trace_meta(request: &CaptureRequest, start: &CaptureStart, beside: &Beside) -
         if ns > 0 {
             extra.insert(entry.into(), ns.to_string());
         }
+    }
+    if start.tells_waits {
+        extra.insert(TELLS_SLEEP.into(), "yes".into());
     }
     TraceMeta {
         fsage: env!("CARGO_PKG_VERSION").into(),

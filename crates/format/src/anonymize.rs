@@ -24,7 +24,7 @@ use crate::FormatError;
 use crate::profile::SystemProfile;
 use crate::snapshot::{SnapshotEntry, SnapshotMeta};
 use crate::trace::columns::{escape, unescape};
-use crate::trace::{CPUS, ONE_CPU, REFERENCE_NS, TRACER_ALL_NS, TRACER_NS, TraceMeta};
+use crate::trace::{CPUS, ONE_CPU, REFERENCE_NS, TELLS_SLEEP, TRACER_ALL_NS, TRACER_NS, TraceMeta};
 
 /// A shorter key is refused: 128 bits cannot be searched.
 pub const MIN_KEY_BYTES: usize = 16;
@@ -42,12 +42,13 @@ const MAX_TOKENS: usize = 1 << 20;
 const KERNEL_NAMES: [&[u8]; 3] = [b"proc", b"sys", b"dev"];
 
 /// Entries of `extra` that a prediction or a layout needs.
-const NEEDED_EXTRA: [&str; 8] = {
+const NEEDED_EXTRA: [&str; 9] = {
     let [first, blocks, inodes] = crate::snapshot::GROUP_KEYS;
     [
         CPUS,
         ONE_CPU,
         REFERENCE_NS,
+        TELLS_SLEEP,
         TRACER_NS,
         TRACER_ALL_NS,
         first,

@@ -29,13 +29,17 @@ fn writing() -> bool {
 fn traces() {
     let (paths, ops) = operations(60, 41);
     if writing() {
-        write_trace(&golden("version-5.fst"), &paths, &ops, 25);
+        write_trace(&golden("version-6.fst"), &paths, &ops, 25);
     }
     let mut without = ops.clone();
     for op in &mut without {
         op.pause = Pause::default();
     }
-    let mut before_5 = ops.clone();
+    let mut before_6 = ops.clone();
+    for op in &mut before_6 {
+        (op.pause.blocked_ns, op.pause.sleeps) = (0, 0);
+    }
+    let mut before_5 = before_6.clone();
     for op in &mut before_5 {
         op.pause.queued_ns = 0;
     }
@@ -44,7 +48,8 @@ fn traces() {
         ("version-2.fst", &without),
         ("version-3.fst", &without),
         ("version-4.fst", &before_5),
-        ("version-5.fst", &ops),
+        ("version-5.fst", &before_6),
+        ("version-6.fst", &ops),
     ] {
         let mut reader = TraceReader::open(&golden(file)).unwrap();
         assert_eq!(reader.meta().host, "here", "{file}");

@@ -238,12 +238,12 @@ fn a_newer_version_is_refused_by_name() {
     // The value after its key in the footer: one byte of length, then the digit.
     let key = b"fsage.version";
     let at = bytes.windows(key.len()).rposition(|w| w == key).unwrap() + key.len();
-    let digit = at + bytes[at..].iter().position(|&b| b == b'5').unwrap();
-    bytes[digit] = b'6';
+    let digit = at + bytes[at..].iter().position(|&b| b == b'6').unwrap();
+    bytes[digit] = b'7';
     std::fs::write(&file, &bytes).unwrap();
     let error = TraceReader::open(&file).err().unwrap().to_string();
-    assert!(error.contains("version 6 of the trace format"), "{error}");
-    assert!(error.contains("reads up to version 5"), "{error}");
+    assert!(error.contains("version 7 of the trace format"), "{error}");
+    assert!(error.contains("reads up to version 6"), "{error}");
 }
 
 proptest! {

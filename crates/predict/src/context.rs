@@ -31,6 +31,9 @@ struct Sum {
     operations: u64,
     measured_ns: f64,
     queued_ns: f64,
+    blocked_ns: f64,
+    /// Whether any was only asked for: of those no trace tells how long somebody waited.
+    asked: bool,
     alone_ns: f64,
     device_ns: f64,
 }
@@ -40,6 +43,8 @@ impl Sum {
         self.operations += other.operations;
         self.measured_ns += other.measured_ns;
         self.queued_ns += other.queued_ns;
+        self.blocked_ns += other.blocked_ns;
+        self.asked |= other.asked;
         self.alone_ns += other.alone_ns;
         self.device_ns += other.device_ns;
     }
@@ -78,14 +83,17 @@ pub(crate) struct Seen {
     sums: Vec<Sum>,
     /// Whether operations tell for how long they waited for processors.
     queued_known: bool,
+    /// And for how long they slept.
+    blocked_known: bool,
 }
 
 impl Seen {
     /// Nothing yet.
-    pub fn new(queued_known: bool) -> Self {
+    pub fn new(queued_known: bool, blocked_known: bool) -> Self {
         Self {
             sums: vec![Sum::default(); OpKind::ALL.len()],
             queued_known,
+            blocked_known,
         }
     }
 
@@ -97,6 +105,8 @@ impl Seen {
             sum.operations += 1;
             sum.measured_ns += measured_ns as f64;
             sum.queued_ns += op.pause.queued_ns as f64;
+            sum.blocked_ns += op.pause.blocked_ns as f64;
+            sum.asked |= op.record.contains(OpFlags::URING);
             sum.alone_ns += alone.total_ns;
             sum.device_ns += alone.device_ns;
         }
@@ -112,9 +122,7 @@ impl Seen {
         let (queues, again) = if let Some(context) = before {
             (context.queues, 1.0)
         } else {
-            let beyond_ns = known.iter().map(|one| one.sum.measured_ns - one.own_ns);
-            let found_ns = known.iter().map(|one| one.found_ns);
-            let queues = self.queues(beyond_ns.sum(), found_ns.sum());
+            let queues = self.queues(&known);
             (queues, queues)
         };
         let mut factors = vec![1.0; OpKind::ALL.len()];
@@ -182,16 +190,24 @@ impl Seen {
         all
     }
 
-    /// How many times as long as the replay found, `found_ns`, calls waited for processors: at most as long, and as
-    /// long as the trace tells, or as what they took beyond their own costs, `beyond_ns`, at least. The trace tells less
-    /// than there was, since who waits for a device whose worker waits for a processor is asleep.
-    fn queues(&self, beyond_ns: f64, found_ns: f64) -> f64 {
-        let told_ns: f64 = self.sums.iter().map(|sum| sum.queued_ns).sum();
-        if self.queued_known && found_ns > 0.0 {
-            (told_ns.max(beyond_ns) / found_ns).clamp(0.0, 1.0)
-        } else {
-            1.0
+    /// How many times as long as the replay found calls waited for processors: at most as long, and as long as the trace tells at
+    /// least. Who waits for a device whose worker waits for a processor is asleep: where the trace tells how long calls slept,
+    /// that counts but for the device's own time, and elsewhere what they took beyond their own costs.
+    fn queues(&self, known: &[Compared]) -> f64 {
+        let known = || known.iter().filter(|one| !one.sum.asked);
+        let found_ns: f64 = known().map(|one| one.found_ns).sum();
+        if !self.queued_known || found_ns <= 0.0 {
+            return 1.0;
         }
+        let told_ns: f64 = known().map(|one| one.sum.queued_ns).sum();
+        let told_ns = if self.blocked_known {
+            let slept_ns = known().map(|one| one.sum.blocked_ns - one.sum.device_ns);
+            told_ns + slept_ns.sum::<f64>().max(0.0)
+        } else {
+            let beyond_ns = known().map(|one| one.sum.measured_ns - one.own_ns);
+            told_ns.max(beyond_ns.sum())
+        };
+        (told_ns / found_ns).clamp(0.0, 1.0)
     }
 }
 

@@ -68,13 +68,12 @@ fn estimate(metric: &MetricValue) -> Estimate {
 /// What the threads of a workload on the profiled system share.
 fn machine(profile: &SystemProfile) -> Machine {
     let Environment { machine, target } = &profile.environment;
-    let cpus = match profile.measurement.one_cpu {
-        Some(_) => Some(1),
-        None => machine.processor.cpus,
-    };
-    let cpus = cpus.filter(|&n| n > 0);
+    let processors = machine.processor.cpus.filter(|&n| n > 0);
+    let processors = processors.and_then(|n| usize::try_from(n).ok());
+    let one = profile.measurement.one_cpu.as_ref().map(|_| 1);
     Machine {
-        cpus: cpus.and_then(|n| usize::try_from(n).ok()),
+        cpus: one.or(processors),
+        processors,
         in_memory: target.is_in_memory(),
         deviceless: target.is_deviceless(),
         memory_bytes: machine.memory.total_bytes.filter(|&bytes| bytes > 0),

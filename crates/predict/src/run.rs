@@ -190,10 +190,10 @@ impl Predictor {
     }
 
     /// Finds out what the trace tells of the costs of its calls, on the first of the systems, which it was made on:
-    /// [`Self::context`]. `queued_known`: operations tell for how long they waited for a processor.
+    /// [`Self::context`]. `queued_known`: operations tell for how long they waited for a processor; `blocked_known`: and slept.
     #[must_use]
-    pub fn learning(mut self, queued_known: bool) -> Self {
-        self.seen = Some(Seen::new(queued_known));
+    pub fn learning(mut self, queued_known: bool, blocked_known: bool) -> Self {
+        self.seen = Some(Seen::new(queued_known, blocked_known));
         self
     }
 

@@ -50,9 +50,15 @@ fn slow(times: f64) -> SystemVector {
 }
 
 fn learnt(script: &Script, on: &SystemVector) -> Option<Context> {
+    learnt_with(script, on, false)
+}
+
+/// Where operations also tell how long they slept, or do not.
+fn learnt_with(script: &Script, on: &SystemVector, blocked_known: bool) -> Option<Context> {
     let mut context = None;
     for _ in 0..2 {
-        let mut predictor = Predictor::new(Options::default(), vec![on.clone()]).learning(true);
+        let mut predictor =
+            Predictor::new(Options::default(), vec![on.clone()]).learning(true, blocked_known);
         if let Some(before) = context.take() {
             predictor = predictor.in_context(on.clone(), before, None);
         }
@@ -241,6 +247,32 @@ fn calls_wait_for_processors_no_longer_than_the_trace_tells() {
             (queued_ns - expected_ns).abs() < 0.02 * found_ns,
             "{share}: {queued_ns} {expected_ns}"
         );
+    }
+}
+
+/// Of what the calls waited for processors the kernel's workers waited a part, in which their threads slept.
+#[test]
+fn sleep_in_calls_counts_where_the_trace_tells_it() {
+    let mut source = slow(200_000.0);
+    source.machine.cpus = Some(1);
+    let found = |context: Option<Context>, script: &Script| {
+        let mut predictor = Predictor::new(Options::default(), vec![source.clone()]);
+        if let Some(context) = context {
+            predictor = predictor.in_context(source.clone(), context, None);
+        }
+        predictor.push_all(&script.ops, &script.paths);
+        predictor.finish().targets[0].processor_wait_ns
+    };
+    let mut script = two_writers(0.0, &source);
+    let found_ns = found(None, &script);
+    let each_ns = 0.4 * found_ns / script.ops.len() as f64;
+    for op in &mut script.ops {
+        op.pause.blocked_ns = each_ns.round() as u64;
+    }
+    for (known, expected) in [(false, 0.0), (true, 0.4)] {
+        let context = learnt_with(&script, &source, known);
+        let share = found(context, &script) / found_ns;
+        assert!((share - expected).abs() < 0.02, "{share}, not {expected}");
     }
 }
 

@@ -55,6 +55,7 @@ pub fn line(index: u64, op: &Op, paths: &PathTable) -> String {
         ("asleep", pause.asleep_ns),
         ("waited", pause.waited_ns),
         ("queued", pause.queued_ns),
+        ("blocked", pause.blocked_ns),
     ] {
         if ns > 0 {
             push(
@@ -199,6 +200,12 @@ pub struct OpRow {
     /// Within it, ready to go on and behind others on the processors, ns; a part of its latency.
     #[serde(default, skip_serializing_if = "nothing")]
     pub queued_ns: u64,
+    /// Within it, asleep, ns; a part of its latency.
+    #[serde(default, skip_serializing_if = "nothing")]
+    pub blocked_ns: u64,
+    /// Before it, how often its thread fell asleep.
+    #[serde(default, skip_serializing_if = "nothing")]
+    pub sleeps: u64,
     /// The thread after an operation of which the last such wait ended, and after which one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<[u32; 2]>,
@@ -266,6 +273,8 @@ impl OpRow {
             asleep_ns: op.pause.asleep_ns,
             waited_ns: op.pause.waited_ns,
             queued_ns: op.pause.queued_ns,
+            blocked_ns: op.pause.blocked_ns,
+            sleeps: op.pause.sleeps.into(),
             after: op.pause.after.map(|a| [a.tid.0, a.ops]),
             device: op.file.map(|f| f.dev.to_string()),
             inode: op.file.map(|f| f.ino),

@@ -41,6 +41,7 @@ struct Away {
     ready_ns: u64,
     asleep_ns: u64,
     waited_ns: u64,
+    sleeps: u32,
     /// Where the last of them that another thread ended did.
     woken: Option<Place>,
     /// Of `ready_ns`, what came after that.
@@ -52,6 +53,7 @@ impl Away {
         self.ready_ns += next.ready_ns;
         self.asleep_ns += next.asleep_ns;
         self.waited_ns += next.waited_ns;
+        self.sleeps = self.sleeps.saturating_add(next.sleeps);
         if next.woken.is_some() {
             (self.woken, self.ready_since_ns) = (next.woken, 0);
         }
@@ -100,6 +102,7 @@ impl Waits {
             ready_ns,
             asleep_ns: if by_watched { 0 } else { slept_ns },
             waited_ns: if by_watched { slept_ns } else { 0 },
+            sleeps: woken_ns.is_some().into(),
             woken: place.zip(woken_ns).map(|(place, at)| place.at(at)),
             ready_since_ns: ready_ns,
         };
@@ -122,7 +125,7 @@ impl Waits {
         let (start, end) = (op.start_ns, op.end_ns());
         let requested = op.record.contains(OpFlags::URING);
         let mut pause: Option<Away> = None;
-        let mut queued_ns = 0;
+        let (mut queued_ns, mut blocked_ns) = (0, 0);
         thread.away.retain(|away| {
             if away.from_ns < start {
                 pause.get_or_insert(NOTHING).and(away);
@@ -133,9 +136,12 @@ impl Waits {
                 return true;
             }
             queued_ns += away.ready_ns;
+            blocked_ns += away.asleep_ns + away.waited_ns;
             false
         });
-        op.pause.queued_ns = queued_ns.min(end.saturating_sub(start));
+        let latency_ns = end.saturating_sub(start);
+        op.pause.queued_ns = queued_ns.min(latency_ns);
+        op.pause.blocked_ns = blocked_ns.min(latency_ns - op.pause.queued_ns);
         op.record |= OpFlags::WAITS;
         if let Some(away) = pause {
             op.pause = Pause {
@@ -143,6 +149,8 @@ impl Waits {
                 asleep_ns: away.asleep_ns,
                 waited_ns: away.waited_ns,
                 queued_ns: op.pause.queued_ns,
+                blocked_ns: op.pause.blocked_ns,
+                sleeps: away.sleeps,
                 after: away.woken.map(|place| After {
                     tid: place.tid,
                     ops: place.ops,
@@ -196,6 +204,7 @@ const NOTHING: Away = Away {
     ready_ns: 0,
     asleep_ns: 0,
     waited_ns: 0,
+    sleeps: 0,
     woken: None,
     ready_since_ns: 0,
 };
@@ -256,11 +265,13 @@ mod tests {
             ready_ns: 5,
             asleep_ns: 50,
             queued_ns: 1,
+            blocked_ns: 30,
+            sleeps: 1,
             ..Pause::default()
         };
         assert_eq!(first, expected);
         let next = tell(&mut waits, 1, 200, 1).pause;
-        assert_eq!((next.asleep_ns, next.after), (10, None));
+        assert_eq!((next.asleep_ns, next.after, next.sleeps), (10, None, 1));
     }
 
     #[test]
@@ -288,5 +299,6 @@ mod tests {
         let pause = tell(&mut waits, 1, 1 << 20, 1).pause;
         let all = 10 * MOST_APART as u64;
         assert_eq!((pause.asleep_ns, pause.ready_ns), (3 * all, all));
+        assert_eq!(u64::from(pause.sleeps), all);
     }
 }

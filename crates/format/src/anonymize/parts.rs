@@ -95,7 +95,8 @@ parts! {
     Operations "" PathOrAttribute: "path2";
     Operations "" Kept: "kind" "start_ns" "latency_ns" "pid" "tid" "result" "fd" "dev" "ino" "generation"
         "offset" "length" "flags" "size_bytes" "pages_missed" "pages_ahead" "record" "ready_ns" "asleep_ns"
-        "waited_ns" "after_tid" "after_ops" "after_lag_ns" "after_rest_ns" "queued_ns";
+        "waited_ns" "after_tid" "after_ops" "after_lag_ns" "after_rest_ns" "queued_ns"
+        "blocked_ns" "sleeps";
     Trace "" Word: "host" "command";
     Trace "" Path: "directory" "under" "snapshot";
     Trace "" Extra: "extra";

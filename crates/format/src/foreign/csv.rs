@@ -74,6 +74,8 @@ pub const COLUMNS: &[(&str, &str)] = &[
         "queued_ns",
         "within the operation: ready, behind others on the processors",
     ),
+    ("blocked_ns", "within the operation: asleep"),
+    ("sleeps", "before it, how often the thread fell asleep"),
 ];
 
 /// So many columns every version has written.
@@ -181,6 +183,8 @@ impl<W: Write> CsvSink<W> {
         self.number(after.map(|after| after.lag_ns));
         self.number(after.map(|after| after.rest_ns));
         self.number(some(op.pause.queued_ns));
+        self.number(some(op.pause.blocked_ns));
+        self.number(some(op.pause.sleeps.into()));
     }
 
     fn number(&mut self, value: Option<impl std::fmt::Display>) {
@@ -273,6 +277,8 @@ mod tests {
             asleep_ns: 5,
             waited_ns: 6,
             queued_ns: 7,
+            blocked_ns: 12,
+            sleeps: 13,
             after: Some(After {
                 tid: Tid(8),
                 ops: 9,
@@ -304,9 +310,9 @@ mod tests {
         let mut lines = text.split("\r\n");
         let names = "start_ns,latency_ns,pid,tid,kind,result,fd,dev_major,dev_minor,ino,generation,path,path2,dir,dir2,\
                      offset_bytes,length_bytes,flags,size_bytes,pages_missed,pages_ahead,record,ready_ns,asleep_ns,\
-                     waited_ns,after_tid,after_ops,after_lag_ns,after_rest_ns,queued_ns,predicted_ns,share,vector,none";
+                     waited_ns,after_tid,after_ops,after_lag_ns,after_rest_ns,queued_ns,blocked_ns,sleeps,predicted_ns,share,vector,none";
         assert_eq!(lines.next(), Some(names));
-        let row = "3,,1,2,rename,0,,,,,,\"a,\"\"b\"\"\",\\xff\\x5c\\x0a,\"\",,,,0,,,,0,4,5,6,8,9,0,10,7,11,0.5,\
+        let row = "3,,1,2,rename,0,,,,,,\"a,\"\"b\"\"\",\\xff\\x5c\\x0a,\"\",,,,0,,,,0,4,5,6,8,9,0,10,7,12,13,11,0.5,\
                    \"1 RD4, 2 OPEN\",";
         assert_eq!(lines.next(), Some(row));
         assert_eq!((lines.next(), lines.next()), (Some(""), None));

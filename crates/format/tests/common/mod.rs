@@ -68,10 +68,12 @@ pub fn operations(count: usize, seed: u64) -> (PathTable, Vec<Op>) {
                 lag_ns: ns(),
                 rest_ns: ns(),
             }),
-            queued_ns: 0,
+            ..Pause::default()
         };
-        // Version 4 holds the same without this.
+        // Version 4 holds the same without this, version 5 without what follows.
         op.pause.queued_ns = op.pause.asleep_ns / 2;
+        op.pause.blocked_ns = op.pause.asleep_ns / 3;
+        op.pause.sleeps = (op.pause.asleep_ns % 5) as u32;
     }
     (paths, ops)
 }

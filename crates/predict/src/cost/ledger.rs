@@ -22,14 +22,6 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Where what is read ahead is there before somebody asks for it: nobody waits for that part.
-    pub fn without_ahead(self) -> Self {
-        Self {
-            device_ns: (self.device_ns - self.ahead_ns).max(0.0),
-            ..self
-        }
-    }
-
     /// The part that needs a processor.
     pub fn memory_ns(&self) -> f64 {
         (self.total_ns - self.device_ns).max(0.0)

@@ -99,6 +99,8 @@ const MOST: f64 = 1e24;
 pub struct Machine {
     /// Processors that threads share; `None`: one for each.
     pub cpus: Option<usize>,
+    /// Processors that it has, by which Linux takes its slices; `None`: those.
+    pub processors: Option<usize>,
     /// Whether the device is memory, and its work that of the caller's processor.
     pub in_memory: bool,
     /// Whether there is no device at all, so that nothing is ever cold (tmpfs).

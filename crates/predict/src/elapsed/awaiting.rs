@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::due::What;
+use super::fair::Then;
 use super::follow::{Awaits, Wake};
 use super::schedule::Schedule;
 use super::thread::{Stage, State};
@@ -82,12 +83,18 @@ impl Schedule {
     fn next_piece(&mut self, slot: usize, at: u64) -> Option<bool> {
         let thread = self.threads.get_mut(slot)?;
         let (mut pieces, piece_ns) = thread.pieces.take()?;
-        let ops = pieces.go_on()?;
+        if !pieces.go_on() {
+            return None;
+        }
         thread.pieces = Some((pieces, piece_ns));
         thread.left_ns = piece_ns;
+        let Some(along) = pieces.along else {
+            self.plan(at, What::Free(slot, Then::Wakes));
+            return Some(false);
+        };
         let wake = Wake {
-            slot: pieces.slot,
-            ops,
+            slot: along.slot,
+            ops: along.from,
             lag_ns: 0,
         };
         let (left, from) = self.register_wake(slot, wake, at);
@@ -103,7 +110,7 @@ impl Schedule {
                 sleep_ns: 0,
             };
         }
-        self.plan(at, What::Free(None));
+        self.plan(at, What::Free(slot, Then::Sleeps));
         Some(false)
     }
 
@@ -137,7 +144,7 @@ impl Schedule {
         } else {
             return true;
         }
-        self.plan(at, What::Free(None));
+        self.plan(at, What::Free(slot, Then::Sleeps));
         false
     }
 

@@ -4,6 +4,7 @@ use fsage_core::{KindClass, OpKind};
 
 use super::device::Asked;
 use super::due::What;
+use super::fair::Then;
 use super::locks::{Deed, Place, WOKEN_NS};
 use super::schedule::{Schedule, add};
 use super::thread::{Item, Stage, State};
@@ -34,7 +35,7 @@ impl Schedule {
         if !self.machine.in_memory && !self.directories.enter(slot, item) {
             // It has worked, and comes here again once it has the directory.
             thread.left_ns = 0;
-            self.plan(at, What::Free(None));
+            self.plan(at, What::Free(slot, Then::Sleeps));
             return true;
         }
         let asks = item.asks.as_deref();
@@ -56,7 +57,7 @@ impl Schedule {
                 self.syncing.note((item.kind, item.place), at, done);
                 if self.machine.in_memory {
                     thread.stage = Stage::Finish;
-                    self.plan(done, What::Free(Some(slot)));
+                    self.asks_memory(slot, at, asked.device_ns);
                     return true;
                 }
             } else if self.syncing.until(item, at) <= at {
@@ -65,7 +66,7 @@ impl Schedule {
         }
         thread.stage = Stage::Finish;
         self.plan(at, What::Arrives(slot));
-        self.plan(at, What::Free(None));
+        self.plan(at, What::Free(slot, Then::Sleeps));
         true
     }
 
@@ -74,7 +75,7 @@ impl Schedule {
         if let Some(thread) = self.threads.get_mut(slot) {
             thread.stage = Stage::Finish;
         }
-        self.plan(at, What::Free(None));
+        self.plan(at, What::Free(slot, Then::Sleeps));
     }
 
     /// Those that wait for locks of which one was given up ask again later, and those that have theirs go on.
@@ -311,7 +312,7 @@ impl Schedule {
         }
         if item.ends {
             self.plan(at, What::Gone(slot));
-            self.plan(at, What::Free(None));
+            self.plan(at, What::Free(slot, Then::Sleeps));
         }
         item.ends
     }

@@ -123,9 +123,9 @@ impl Device {
         }
     }
 
-    /// What of an operation it is asked for. Memory has read ahead before the next page is asked for, but what goes past the
-    /// cache; and there all of what is much shorter than an access is the caller's own work, while of a drive it is the
-    /// mean of many operations without an access and one with it.
+    /// What of an operation it is asked for. In memory all of what is much shorter than an access is the caller's own
+    /// work, but for what is read ahead and what goes past the cache; of a drive it is the mean of many operations
+    /// without an access and one with it.
     pub fn asked_for(&self, latency: Latency, past_cache: bool, asks: Option<&Asks>) -> Latency {
         if let Some(arm) = &self.arm {
             // All of a lookup in what is there is the call's own work.
@@ -139,15 +139,13 @@ impl Device {
         if !self.in_memory {
             return latency;
         }
-        let mut asked = if past_cache {
-            latency
-        } else {
-            latency.without_ahead()
-        };
-        if asked.device_ns < self.access_ns / 2.0 {
-            asked.device_ns = 0.0;
+        if past_cache || latency.ahead_ns > 0.0 || latency.device_ns >= self.access_ns / 2.0 {
+            return latency;
         }
-        asked
+        Latency {
+            device_ns: 0.0,
+            ..latency
+        }
     }
 
     /// For how long it reads ahead at most while nobody asks: as far as a drive does.

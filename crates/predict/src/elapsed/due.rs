@@ -1,5 +1,6 @@
 //! What happens when, in the order of predicted time.
 
+use super::fair::{Then, Who};
 use super::locks::Place;
 
 /// What happens to a thread.
@@ -7,17 +8,18 @@ use super::locks::Place;
 pub(super) enum What {
     /// The thread begins or wakes.
     Ready(usize),
-    /// A processor is free; the thread that had it wants one again, or not.
-    Free(Option<usize>),
+    /// The thread gives its processor up.
+    Free(usize, Then),
+    /// The thread's request reaches who works for a device in memory, and takes so long there.
+    Asks(usize, u64),
+    /// A thread of the kernel has done what it was asked for.
+    Done(Who),
     /// The thread's request reaches the device.
     Arrives(usize),
     /// The device may be free for one of those that wait.
     Serves,
-    /// The thread, which keeps its processor for its slice, does something to locks.
-    Locks {
-        slot: usize,
-        slice_end: u64,
-    },
+    /// The thread, which keeps its processor, does something to locks.
+    Locks(usize),
     /// Who waits for locks there asks again.
     Freed(Place),
     Gone(usize),

@@ -28,6 +28,9 @@ const KEPT_STARTS: usize = 512;
 /// A piece of work is at least so long.
 const LEAST_PIECE_NS: f64 = 20e3;
 
+/// So many pieces are enough: traces of strangers are gone through in bounded time.
+const MOST_PIECES: u64 = 1024;
+
 /// What comes before an operation, and what it means for other threads.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Event {
@@ -81,30 +84,42 @@ pub struct Awaits {
     pub joins: Vec<usize>,
     /// Who has to come to wake it.
     pub wake: Option<Wake>,
-    /// Whether it worked on what another thread did meanwhile, piece by piece.
+    /// Whether it did that work piece by piece.
     pub pieces: Option<Pieces>,
 }
 
-/// Work before a wait that goes along with operations of the thread that is waited for.
+/// Work before a wait, in pieces, the first of which waits for nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pieces {
-    /// That thread.
+    /// How many.
+    pub count: u64,
+    /// What each further one waits for; nothing: it only gives its processor up.
+    pub along: Option<Along>,
+}
+
+/// Operations of a thread that another one's work goes along with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Along {
+    /// The thread.
     pub slot: usize,
     /// How many operations it had completed before.
     pub from: u64,
     /// How many it completed meanwhile.
     pub ops: u64,
-    /// In how many pieces the work is, the first of which waits for nobody.
-    pub count: u64,
 }
 
 impl Pieces {
-    /// How many operations the other has to have completed before the next one.
-    pub fn go_on(&mut self) -> Option<u64> {
-        let (step, count) = (self.ops / self.count.max(1), self.count.checked_sub(1)?);
-        (self.from, self.ops, self.count) =
-            (self.from.saturating_add(step), self.ops - step, count);
-        (count > 0).then_some(self.from)
+    /// Goes on to the next one; whether there is one. [`Along::from`] is then what the other has to have completed before that.
+    pub fn go_on(&mut self) -> bool {
+        let Some(count) = self.count.checked_sub(1) else {
+            return false;
+        };
+        if let Some(Along { from, ops, .. }) = &mut self.along {
+            let step = *ops / self.count.max(1);
+            (*from, *ops) = (from.saturating_add(step), *ops - step);
+        }
+        self.count = count;
+        count > 0
     }
 }
 
@@ -397,7 +412,7 @@ impl Follow {
         let rest = start.saturating_sub(from) as f64;
         if is_known {
             known_pause(op, pause, rest, joins, wake, event);
-            self.piece_by_piece(ended, event);
+            self.piece_by_piece(ended, op.pause.sleeps, event);
             self.used_ns += event.think_ns + event.awaits.as_ref().map_or(0.0, |a| a.think_ns);
             return;
         }
@@ -438,27 +453,23 @@ impl Follow {
 
     /// Work before a wait that ended by another thread's operations, of which there were several since `ended`, is taken to
     /// be on what those brought, one after the other: what reads a pipe has nothing to do before something was written.
-    fn piece_by_piece(&self, ended: u64, event: &mut Event) {
+    /// Not so where the trace tells that the thread slept more often than that: then it gave its processor up as often.
+    fn piece_by_piece(&self, ended: u64, sleeps: u32, event: &mut Event) {
         let slot = event.slot;
+        let sleeps = u64::from(sleeps);
         let Some(awaits) = &mut event.awaits else {
-            return;
+            return alternate(sleeps, event);
         };
-        let most = (awaits.think_ns / LEAST_PIECE_NS) as u64;
-        let Some(wake) = awaits.wake.filter(|w| w.slot != slot && most > 1) else {
-            return;
-        };
-        let Some(other) = self.threads.get(wake.slot) else {
-            return;
-        };
-        let from = other.starts.before(ended);
-        let ops = wake.ops.saturating_sub(from);
-        let count = ops.min(most);
-        awaits.pieces = (count > 1).then_some(Pieces {
-            slot: wake.slot,
-            from,
-            ops,
-            count,
+        let most = most_pieces(awaits.think_ns);
+        let along = awaits.wake.filter(|w| w.slot != slot).and_then(|wake| {
+            let from = self.threads.get(wake.slot)?.starts.before(ended);
+            let (slot, ops) = (wake.slot, wake.ops.saturating_sub(from));
+            let count = if sleeps > 0 { sleeps.min(ops) } else { ops };
+            (sleeps <= ops).then_some((count, Along { slot, from, ops }))
         });
+        let (count, along) = along.map_or((sleeps, None), |(count, along)| (count, Some(along)));
+        let count = count.min(most);
+        awaits.pieces = (count > 1).then_some(Pieces { count, along });
     }
 
     /// Who begins and who ends with an operation that ended at `end`.
@@ -509,6 +520,24 @@ impl Follow {
             }
             _ => {}
         }
+    }
+}
+
+/// Into how many pieces work is taken apart at the most.
+fn most_pieces(think_ns: f64) -> u64 {
+    ((think_ns / LEAST_PIECE_NS) as u64).min(MOST_PIECES)
+}
+
+/// Work between sleeps that nobody of the trace ended.
+fn alternate(sleeps: u64, event: &mut Event) {
+    let count = (sleeps + 1).min(most_pieces(event.think_ns));
+    if sleeps > 0 && count > 1 {
+        event.awaits = Some(Box::new(Awaits {
+            sleep_ns: std::mem::take(&mut event.sleep_ns),
+            think_ns: std::mem::take(&mut event.think_ns),
+            pieces: Some(Pieces { count, along: None }),
+            ..Awaits::default()
+        }));
     }
 }
 
@@ -662,44 +691,74 @@ mod tests {
         }
     }
 
+    /// The pieces of so much work before a wait for so many operations of another thread, where the trace tells that the thread
+    /// slept so often.
+    fn pieces(ops: u64, work: u64, sleeps: u32) -> Option<Pieces> {
+        let mut follow = Follow::on(Some(1));
+        follow.push(&op(OpKind::Read, 1, 0, 10));
+        follow.push(&thread(1, 2, 10));
+        for turn in 0..ops {
+            follow.push(&op(OpKind::Read, 1, 100 + 10 * turn, 5));
+        }
+        let end = 10_000_000;
+        let mut exit = op(OpKind::Exit, 2, end, 0);
+        exit.record = OpFlags::WAITS;
+        exit.pause.waited_ns = end - 10 - work;
+        exit.pause.sleeps = sleeps;
+        exit.pause.after = Some(fsage_core::After {
+            tid: Tid(1),
+            ops: 2 + ops as u32,
+            lag_ns: 0,
+            rest_ns: 0,
+        });
+        let awaits = follow.push(&exit).awaits.unwrap();
+        assert_eq!(awaits.think_ns, work as f64);
+        awaits.pieces
+    }
+
+    fn along(ops: u64, count: u64) -> Pieces {
+        let (slot, from) = (0, 2);
+        let along = Some(Along { slot, from, ops });
+        Pieces { count, along }
+    }
+
     #[test]
     fn work_is_in_as_many_pieces_as_there_were_operations_and_none_is_short() {
-        let pieces = |ops: u64, work: u64| {
-            let mut follow = Follow::on(Some(1));
-            follow.push(&op(OpKind::Read, 1, 0, 10));
-            follow.push(&thread(1, 2, 10));
-            for turn in 0..ops {
-                follow.push(&op(OpKind::Read, 1, 100 + 10 * turn, 5));
-            }
-            let end = 10_000_000;
-            let mut exit = op(OpKind::Exit, 2, end, 0);
-            exit.record = OpFlags::WAITS;
-            exit.pause.waited_ns = end - 10 - work;
-            exit.pause.after = Some(fsage_core::After {
-                tid: Tid(1),
-                ops: 2 + ops as u32,
-                lag_ns: 0,
-                rest_ns: 0,
-            });
-            let awaits = follow.push(&exit).awaits.unwrap();
-            assert_eq!(awaits.think_ns, work as f64);
-            awaits.pieces
-        };
-        let all = |ops, count| {
-            Some(Pieces {
-                slot: 0,
-                from: 2,
-                ops,
-                count,
-            })
-        };
-        assert_eq!(pieces(10, 1_000_000), all(10, 10));
-        assert_eq!(pieces(400, 1_000_000), all(400, 50));
-        assert_eq!(pieces(10, 30_000), None);
-        assert_eq!(pieces(1, 1_000_000), None);
-        let mut some = all(10, 4).unwrap();
-        let next: Vec<_> = std::iter::from_fn(|| some.go_on()).collect();
+        assert_eq!(pieces(10, 1_000_000, 0), Some(along(10, 10)));
+        assert_eq!(pieces(400, 1_000_000, 0), Some(along(400, 50)));
+        assert_eq!(pieces(10, 30_000, 0), None);
+        assert_eq!(pieces(1, 1_000_000, 0), None);
+        let mut some = along(10, 4);
+        let next = std::iter::from_fn(|| some.go_on().then_some(some.along?.from));
+        let next: Vec<_> = next.collect();
         assert_eq!(next, [4, 6, 9], "after the first, which waits for nobody");
+    }
+
+    #[test]
+    fn who_slept_more_often_than_the_other_did_anything_only_gives_its_processor_up() {
+        let alone = |count| Some(Pieces { count, along: None });
+        assert_eq!(pieces(10, 1_000_000, 4), Some(along(10, 4)));
+        assert_eq!(pieces(10, 1_000_000, 10), Some(along(10, 10)));
+        assert_eq!(pieces(10, 1_000_000, 11), alone(11));
+        assert_eq!(pieces(1, 1_000_000, 9000), alone(50));
+        assert_eq!(pieces(1, 1_000_000, 1), None);
+        let most = pieces(1, 9_000_000, u32::MAX).unwrap().count;
+        assert!((400..=MOST_PIECES).contains(&most), "{most}");
+    }
+
+    #[test]
+    fn work_between_sleeps_that_nobody_ended_is_in_pieces_too() {
+        let mut follow = Follow::on(Some(1));
+        follow.push(&op(OpKind::Read, 1, 0, 10));
+        let mut next = op(OpKind::Read, 1, 1_000_010, 10);
+        next.record = OpFlags::WAITS;
+        (next.pause.asleep_ns, next.pause.sleeps) = (600_000, 3);
+        let event = follow.push(&next);
+        let awaits = event.awaits.unwrap();
+        assert_eq!((event.sleep_ns, event.think_ns), (0.0, 0.0));
+        assert_eq!((awaits.sleep_ns, awaits.think_ns), (600e3, 400e3));
+        let pieces = awaits.pieces.unwrap();
+        assert_eq!((pieces.count, pieces.along), (4, None));
     }
 
     #[test]
@@ -719,7 +778,7 @@ mod tests {
                     lag_ns: 3,
                     rest_ns,
                 }),
-                queued_ns: 0,
+                ..fsage_core::Pause::default()
             };
             let event = follow.push(&next);
             let awaits = event.awaits.unwrap();

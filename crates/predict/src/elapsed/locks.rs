@@ -54,6 +54,12 @@ impl Lock {
             && other.from < self.to
     }
 
+    /// Whether who asks for it has to wait while the other one is held. A program that asks without waiting asks again, or
+    /// for something else: what was held later in the trace it did not find.
+    pub fn held_up_by(&self, held: &Self) -> bool {
+        self.conflicts(held) && (self.waits || held.number < self.number)
+    }
+
     /// Whether `gone`, which its owner gives up, is a part of it.
     pub fn loses(&self, gone: &Self) -> bool {
         self.owner == gone.owner && self.from < gone.to && gone.from < self.to
@@ -140,7 +146,7 @@ impl Locks {
             self.release(&lock);
         }
         let kept = self.places.entry(place).or_default();
-        if kept.held.iter().any(|held| held.conflicts(&lock)) {
+        if kept.held.iter().any(|held| lock.held_up_by(held)) {
             self.turns += 1;
             let turn = self.turns;
             kept.waiting.push(Waiting { slot, lock, turn });
@@ -243,7 +249,7 @@ impl Locks {
                 }
                 return;
             };
-            if kept.held.iter().any(|held| held.conflicts(&lock)) {
+            if kept.held.iter().any(|held| lock.held_up_by(held)) {
                 next += 1;
                 continue;
             }
@@ -306,6 +312,25 @@ mod tests {
             [5, 6],
             "in their order, as far as they go together"
         );
+    }
+
+    #[test]
+    fn who_only_tries_is_held_up_by_what_came_before_it_in_the_trace() {
+        let tries = |number| Lock {
+            number,
+            waits: false,
+            ..lock(2, true, (0, 10))
+        };
+        let mut locks = Locks::default();
+        // Of the trace's locks the fifth.
+        assert!(locks.take(1, lock(5, true, (0, 10))));
+        assert!(!locks.take(2, tries(6)), "its program asked again");
+        assert!(locks.take(3, tries(4)), "its program found nobody there");
+        let waits = Lock {
+            number: 4,
+            ..lock(3, true, (0, 10))
+        };
+        assert!(!locks.take(4, waits));
     }
 
     #[test]

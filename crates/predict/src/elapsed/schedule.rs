@@ -1,10 +1,9 @@
 //! A machine in predicted time: threads that share processors and queue at one device.
 //!
-//! A processor goes to who had the least of it so far, for a slice, as Linux's fair scheduler does among
-//! threads of equal weight; sleep earns nothing. A thread gives its processor up when it waits for the device and
+//! Who gets a processor is for `fair` to say. A thread gives its processor up when it waits for the device and
 //! when its slice is over. A kernel that does not preempt itself switches inside a
-//! call only where the call offers it, and else when the call has ended. A device in memory works on the caller's
-//! processor; any other serves one request at a time, in the order of their arrival.
+//! call only where the call offers it, and else when the call has ended. What a device in memory is asked for, threads of the
+//! kernel do on the same processors; any other device serves one request at a time, in the order of their arrival.
 //!
 //! Operations come in the order of the trace, and may not come in that of predicted time. So the
 //! machine stands still while a thread has nothing to do that is not known to have ended, until so
@@ -22,16 +21,26 @@ use super::contention::Contention;
 use super::device::Device;
 use super::directories::Directories;
 use super::due::{Due, What};
+use super::fair::{Fair, Then};
+use super::kernel::{KERNEL, Work};
 use super::locks::Locks;
 use super::syncing::Syncing;
 use super::thread::{Item, Stage, State, Thread};
 use crate::cost::{Machine, SystemVector};
 
-/// A slice of Linux (2.8 ms on two processors and more) ends at a tick, which mostly come every 4 ms.
-const SLICE_NS: u64 = 4_000_000;
-
 /// Work that takes many slices is done in about so many: years of it end too.
 const MOST_SLICES: u64 = 512;
+
+/// A slice of Linux: 0.7 ms, and as much again each time the processors double, up to eight (`se.slice` in
+/// `/proc/PID/sched`).
+const SLICE_NS: u64 = 700_000;
+const MOST_FOR_SLICE: usize = 8;
+
+fn slice_ns(machine: &Machine) -> u64 {
+    let processors = machine.processors.or(machine.cpus).unwrap_or(1);
+    let doubled = processors.clamp(1, MOST_FOR_SLICE).ilog2();
+    SLICE_NS * u64::from(1 + doubled)
+}
 
 /// The share of waits at the end of a slice that fall into the call: after each page that is written or freed Linux
 /// looks whether to switch, in a read before it copies, while it looks names up never.
@@ -56,13 +65,12 @@ pub(super) type Waits = [f64; OpKind::ALL.len()];
 #[derive(Debug, Clone)]
 pub(super) struct Schedule {
     pub(super) machine: Machine,
-    free: usize,
+    pub(super) free: usize,
     pub(super) threads: Vec<Thread>,
-    /// Threads that want a processor: how much they had of it, their turn, who, and since when.
-    ready: BinaryHeap<Reverse<(u64, u64, usize, u64)>>,
-    /// What the last one that got a processor had had of it.
-    least_ns: u64,
-    turns: u64,
+    /// Who gets a processor.
+    pub(super) fair: Fair,
+    /// What is to be done for a device in memory.
+    pub(super) work: Work,
     due: BinaryHeap<Reverse<Due>>,
     numbers: u64,
     pub(super) now: u64,
@@ -90,9 +98,8 @@ impl Schedule {
             machine,
             free: machine.cpus.unwrap_or(usize::MAX).max(1),
             threads: Vec::new(),
-            ready: BinaryHeap::new(),
-            least_ns: 0,
-            turns: 0,
+            fair: Fair::new(slice_ns(&machine)),
+            work: Work::default(),
             due: BinaryHeap::new(),
             numbers: 0,
             now: 0,
@@ -134,10 +141,10 @@ impl Schedule {
         };
         thread.queue.push_back(item);
         match thread.state {
-            State::Starved { at, slice_end } => {
+            State::Starved { at } => {
                 thread.state = State::Waiting;
                 self.starved.retain(|&s| s != slot);
-                self.run(slot, at, slice_end);
+                self.run(slot, at);
             }
             // It was taken to sleep, and did until now or later.
             State::Idle { since } => {
@@ -166,14 +173,14 @@ impl Schedule {
     #[inline]
     pub(super) fn grow(&mut self, slot: usize) {
         if self.threads.len() <= slot {
-            self.threads.resize_with(slot + 1, Thread::default);
+            self.threads.resize_with(slot + KERNEL, Thread::default);
         }
     }
 
     /// One thread, and nobody else to do anything: no queue is needed.
     #[inline]
     fn alone(&mut self, slot: usize, item: &Item) -> bool {
-        if self.starved != [slot] || !self.due.is_empty() || !self.ready.is_empty() {
+        if self.starved != [slot] || !self.due.is_empty() || self.fair.waits() {
             return false;
         }
         // It waits for what was read ahead for itself, and its requests are as far apart as they lie.
@@ -246,6 +253,9 @@ impl Schedule {
 
     pub(super) fn plan(&mut self, at: u64, what: What) {
         self.numbers += 1;
+        if let What::Ready(_) | What::Asks(..) | What::Done(_) = what {
+            self.fair.will_wake(at);
+        }
         let number = self.numbers;
         self.due.push(Reverse(Due { at, number, what }));
     }
@@ -269,7 +279,7 @@ impl Schedule {
                     self.happen(due);
                 }
                 _ if forced && self.held_up() => self.put_to_sleep(),
-                None if forced && self.ready.is_empty() && self.locks.force() => {
+                None if forced && !self.fair.waits() && self.locks.force() => {
                     self.locked(self.now);
                 }
                 _ if all && self.release_waiting() => {}
@@ -280,7 +290,7 @@ impl Schedule {
 
     /// Whether something waits that threads without anything to do may hold up.
     fn held_up(&self) -> bool {
-        let waits = !self.due.is_empty() || !self.ready.is_empty();
+        let waits = !self.due.is_empty() || self.fair.waits();
         waits && !self.starved.is_empty()
     }
 
@@ -292,21 +302,24 @@ impl Schedule {
             };
             if let State::Starved { at, .. } = thread.state {
                 thread.state = State::Idle { since: at };
-                self.plan(at, What::Free(None));
+                self.plan(at, What::Free(slot, Then::Sleeps));
             }
         }
     }
 
     fn happen(&mut self, due: Due) {
         self.now = self.now.max(due.at);
+        if let What::Ready(_) | What::Asks(..) | What::Done(_) = due.what {
+            self.fair.woke();
+        }
         match due.what {
-            What::Ready(slot) => self.queue(slot),
-            What::Free(next) => {
+            What::Ready(slot) => self.fair.wakes(slot + KERNEL, self.now),
+            What::Free(slot, then) => {
                 self.free = self.free.saturating_add(1);
-                if let Some(slot) = next {
-                    self.queue(slot);
-                }
+                self.fair.leaves(slot + KERNEL, due.at, then);
             }
+            What::Asks(slot, ns) => self.asked(slot, ns, due.at),
+            What::Done(who) => self.worked_for(who, due.at),
             What::Arrives(slot) => {
                 if !self.next_of_many(slot, due.at) {
                     self.arrives(slot, due.at);
@@ -317,53 +330,45 @@ impl Schedule {
                 self.locks.settle(place);
                 self.locked(due.at);
             }
-            What::Locks { slot, slice_end } => self.run(slot, due.at, slice_end),
+            What::Locks(slot) => self.run(slot, due.at),
             What::Gone(slot) => {
                 self.device.ended(slot);
                 self.gone(slot, due.at);
             }
         }
         while self.free > 0
-            && let Some(Reverse((ran_ns, _, slot, since))) = self.ready.pop()
+            && let Some((who, since)) = self.fair.next(self.now)
         {
             self.free -= 1;
-            self.least_ns = ran_ns;
             let at = self.now;
-            let mut slice_ns = SLICE_NS;
+            let Some(slot) = who.checked_sub(KERNEL) else {
+                self.works(who, at);
+                continue;
+            };
             if let Some(thread) = self.threads.get_mut(slot) {
-                slice_ns = slice_ns.max(thread.left_ns / MOST_SLICES);
                 if thread.stage == Stage::Finish {
-                    thread.queued_ns = at.saturating_sub(since);
+                    thread.queued_ns += at.saturating_sub(since);
                 }
                 if let Some((kind, since)) = thread.cut.take() {
                     let ns = at.saturating_sub(since) as f64 * share_in_call(kind);
                     add(&mut self.queued, kind, ns);
                 }
             }
-            self.run(slot, at, at.saturating_add(slice_ns));
-        }
-    }
-
-    /// A thread wants a processor.
-    fn queue(&mut self, slot: usize) {
-        self.turns += 1;
-        if let Some(thread) = self.threads.get_mut(slot) {
-            thread.ran_ns = thread.ran_ns.max(self.least_ns);
-            let turn = (thread.ran_ns, self.turns, slot, self.now);
-            self.ready.push(Reverse(turn));
+            self.run(slot, at);
         }
     }
 
     /// Runs a thread on a processor from `at` on, until it gives it up.
-    fn run(&mut self, slot: usize, mut at: u64, slice_end: u64) {
+    fn run(&mut self, slot: usize, mut at: u64) {
         loop {
+            let slice_end = self.fair.until(slot + KERNEL);
             let Some(thread) = self.threads.get_mut(slot) else {
                 return;
             };
             match thread.stage {
                 Stage::Next => {
                     let Some(item) = thread.queue.pop_front() else {
-                        return self.nothing_left(slot, at, slice_end);
+                        return self.nothing_left(slot, at);
                     };
                     self.pending -= 1;
                     if !self.take(slot, item, at) {
@@ -372,13 +377,13 @@ impl Schedule {
                 }
                 Stage::Before | Stage::Think => {
                     let waits = thread.stage == Stage::Before;
+                    let slice_end = slice_end.max(at.saturating_add(thread.left_ns / MOST_SLICES));
                     let ran = thread.left_ns.min(slice_end.saturating_sub(at));
                     at = at.saturating_add(ran);
                     thread.left_ns -= ran;
-                    thread.ran_ns = thread.ran_ns.saturating_add(ran);
                     // At the end of time no slice is long enough for anything.
                     if thread.left_ns > 0 && at < u64::MAX {
-                        return self.plan(at, What::Free(Some(slot)));
+                        return self.plan(at, What::Free(slot, Then::WouldGoOn));
                     }
                     if !waits {
                         self.begin(slot, at);
@@ -388,11 +393,10 @@ impl Schedule {
                 }
                 Stage::Memory => {
                     at = at.saturating_add(thread.left_ns);
-                    thread.ran_ns = thread.ran_ns.saturating_add(thread.left_ns);
                     // Threads go ahead of one another; locks are taken and given up in the order of time.
                     if at > self.now && thread.now.as_ref().is_some_and(|i| i.locks.is_some()) {
                         thread.left_ns = 0;
-                        return self.plan(at, What::Locks { slot, slice_end });
+                        return self.plan(at, What::Locks(slot));
                     }
                     let kind = thread.now.as_ref().filter(|i| i.charged).map(|i| i.kind);
                     if self.waits_in_call(slot, at) {
@@ -405,7 +409,7 @@ impl Schedule {
                     // Whoever gets an answer of a server comes before what that serves next.
                     if let Some(thread) = thread.filter(|t| t.serves || at >= slice_end) {
                         thread.cut = kind.filter(|_| at >= slice_end).map(|kind| (kind, at));
-                        return self.plan(at, What::Free(Some(slot)));
+                        return self.plan(at, What::Free(slot, Then::WouldGoOn));
                     }
                 }
                 Stage::Finish => {
@@ -442,20 +446,20 @@ impl Schedule {
             return true;
         }
         self.wake(slot, at.saturating_add(sleep_ns));
-        self.plan(at, What::Free(None));
+        self.plan(at, What::Free(slot, Then::Sleeps));
         false
     }
 
     /// A thread on a processor has done all that it is known to do.
-    fn nothing_left(&mut self, slot: usize, at: u64, slice_end: u64) {
+    fn nothing_left(&mut self, slot: usize, at: u64) {
         let Some(thread) = self.threads.get_mut(slot) else {
             return;
         };
         if thread.serves {
             thread.state = State::Idle { since: at };
-            return self.plan(at, What::Free(None));
+            return self.plan(at, What::Free(slot, Then::Sleeps));
         }
-        thread.state = State::Starved { at, slice_end };
+        thread.state = State::Starved { at };
         self.starved.push(slot);
     }
 }

@@ -99,7 +99,6 @@ pub(super) enum State {
     /// On a processor until this moment, where nothing more is known to do; the slice ends later.
     Starved {
         at: u64,
-        slice_end: u64,
     },
     /// Nothing to do since this moment.
     Idle {
@@ -127,8 +126,6 @@ pub(super) struct Thread {
     /// What it asked of the device, and requests that it is yet to wait for, where they are followed one by one.
     pub asked: Asked,
     pub awaits: VecDeque<u64>,
-    /// Processor time that it had, or would have had as the one with the least of it.
-    pub ran_ns: u64,
     /// Processor time that is left of the stage, and pieces of the same length that follow.
     pub left_ns: u64,
     pub pieces: Option<(Pieces, u64)>,

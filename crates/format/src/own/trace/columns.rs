@@ -133,11 +133,17 @@ columns! {
     QueuedNs "queued_ns" Holds::Unsigned64, true, Dictionary, "ns", |op| some(op.pause.queued_ns),
         "within the operation: ready to go on, behind others on the processors, a part of `latency_ns`; absent: not at all; \
          since version 5";
+    BlockedNs "blocked_ns" Holds::Unsigned64, true, Dictionary, "ns", |op| some(op.pause.blocked_ns),
+        "within the operation: asleep, a part of `latency_ns`; absent: not at all; since version 6, as what follows";
+    Sleeps "sleeps" Holds::Unsigned(32), true, Dictionary, "",
+        |op| some(op.pause.sleeps.into()),
+        "since the thread's last operation: how often it fell asleep before this operation; absent: never";
 }
 
-/// Columns of versions before 4, and of version 4.
+/// Columns of versions before 4, of version 4, and of version 5.
 pub(crate) const COLUMNS_OF_3: usize = Id::ReadyNs as usize;
 pub(crate) const COLUMNS_OF_4: usize = Id::QueuedNs as usize;
+pub(crate) const COLUMNS_OF_5: usize = Id::BlockedNs as usize;
 
 fn some(ns: u64) -> Option<u64> {
     (ns > 0).then_some(ns)

@@ -22,7 +22,7 @@ use crate::error::{FormatError, Version};
 pub type TraceError = FormatError;
 
 /// The version that is written; every version up to it is read.
-pub const TRACE_VERSION: Version = Version(5);
+pub const TRACE_VERSION: Version = Version(6);
 
 /// How the file is told from others.
 pub(crate) const FORMAT: crate::piece::Format = crate::piece::Format {
@@ -43,6 +43,10 @@ pub const TRACER_NS: &str = "tracer_ns";
 /// The entry that says what the tracer takes of a thread for each call on a file, [`TRACER_NS`] and what is before and after
 /// it, nanoseconds: it is in the pauses between calls.
 pub const TRACER_ALL_NS: &str = "tracer_all_ns";
+
+/// The entry that says that operations tell how long they slept within themselves and how often before, which versions
+/// before 6 could not: a trace that is written anew from one of those does not have it.
+pub const TELLS_SLEEP: &str = "tells_sleep";
 
 /// How a trace was made that nobody traced ([`TraceMeta::method`]): a workload says what it does.
 pub const GENERATED: &str = "generated";

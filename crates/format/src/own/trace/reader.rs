@@ -7,7 +7,7 @@ use fsage_core::{
     Pid, SourceError, Tid,
 };
 
-use super::columns::{COLUMNS, COLUMNS_OF_3, COLUMNS_OF_4, Id, unescape};
+use super::columns::{COLUMNS, COLUMNS_OF_3, COLUMNS_OF_4, COLUMNS_OF_5, Id, unescape};
 use super::writer::ENTRY_META;
 use super::{
     AnnotationColumn, AnnotationKind, AnnotationValue, Annotations, FORMAT, Loss, TraceEnd,
@@ -81,6 +81,7 @@ impl TraceReader {
         let own = match file.entry(ENTRY_VERSION) {
             Some("1" | "2" | "3") => COLUMNS_OF_3,
             Some("4") => COLUMNS_OF_4,
+            Some("5") => COLUMNS_OF_5,
             _ => COLUMNS.len(),
         };
         let (wanted, added) = find_columns(&file, own)?;
@@ -109,6 +110,11 @@ impl TraceReader {
     /// Whether operations that tell waits tell those for processors within themselves too: since version 5.
     pub fn tells_queued(&self) -> bool {
         self.own > COLUMNS_OF_4
+    }
+
+    /// Whether they tell for how long they slept within themselves, and how often before: [`super::TELLS_SLEEP`].
+    pub fn tells_sleep(&self) -> bool {
+        self.meta.extra.contains_key(super::TELLS_SLEEP)
     }
 
     /// From now on the table of paths begins anew with each piece, so that memory does not grow with their number:
@@ -381,6 +387,8 @@ impl<'a> Rows<'a> {
             asleep_ns: ns(Id::AsleepNs),
             waited_ns: ns(Id::WaitedNs),
             queued_ns: ns(Id::QueuedNs),
+            blocked_ns: ns(Id::BlockedNs),
+            sleeps: ns(Id::Sleeps) as u32,
             after: self.get(Id::AfterTid, row).map(|tid| After {
                 tid: Tid(tid as u32),
                 ops: ns(Id::AfterOps) as u32,
