@@ -173,7 +173,7 @@ impl Schedule {
     #[inline]
     pub(super) fn grow(&mut self, slot: usize) {
         if self.threads.len() <= slot {
-            self.threads.resize_with(slot + KERNEL, Thread::default);
+            self.threads.resize_with(slot + 1, Thread::default);
         }
     }
 
