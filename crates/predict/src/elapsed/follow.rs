@@ -28,8 +28,9 @@ const KEPT_STARTS: usize = 512;
 /// A piece of work is at least so long.
 const LEAST_PIECE_NS: f64 = 20e3;
 
-/// So many pieces are enough: traces of strangers are gone through in bounded time.
-const MOST_PIECES: u64 = 1024;
+/// Work between sleeps of which nobody knows what ended them is in so many pieces at the most: each is a step of the replay,
+/// and of a trace of hours there are many.
+const MOST_ALONE: u64 = 64;
 
 /// What comes before an operation, and what it means for other threads.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -467,7 +468,8 @@ impl Follow {
             let count = if sleeps > 0 { sleeps.min(ops) } else { ops };
             (sleeps <= ops).then_some((count, Along { slot, from, ops }))
         });
-        let (count, along) = along.map_or((sleeps, None), |(count, along)| (count, Some(along)));
+        let alone = (sleeps.min(MOST_ALONE), None);
+        let (count, along) = along.map_or(alone, |(count, along)| (count, Some(along)));
         let count = count.min(most);
         awaits.pieces = (count > 1).then_some(Pieces { count, along });
     }
@@ -525,12 +527,13 @@ impl Follow {
 
 /// Into how many pieces work is taken apart at the most.
 fn most_pieces(think_ns: f64) -> u64 {
-    ((think_ns / LEAST_PIECE_NS) as u64).min(MOST_PIECES)
+    (think_ns / LEAST_PIECE_NS) as u64
 }
 
 /// Work between sleeps that nobody of the trace ended.
 fn alternate(sleeps: u64, event: &mut Event) {
-    let count = (sleeps + 1).min(most_pieces(event.think_ns));
+    let most = most_pieces(event.think_ns).min(MOST_ALONE);
+    let count = (sleeps + 1).min(most);
     if sleeps > 0 && count > 1 {
         event.awaits = Some(Box::new(Awaits {
             sleep_ns: std::mem::take(&mut event.sleep_ns),
@@ -742,8 +745,7 @@ mod tests {
         assert_eq!(pieces(10, 1_000_000, 11), alone(11));
         assert_eq!(pieces(1, 1_000_000, 9000), alone(50));
         assert_eq!(pieces(1, 1_000_000, 1), None);
-        let most = pieces(1, 9_000_000, u32::MAX).unwrap().count;
-        assert!((400..=MOST_PIECES).contains(&most), "{most}");
+        assert_eq!(pieces(1, 9_000_000, u32::MAX), alone(MOST_ALONE));
     }
 
     #[test]
