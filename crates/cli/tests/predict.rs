@@ -62,19 +62,6 @@ fn the_json_says_what_was_agreed() {
     // How long a pause was before a call makes a few percent.
     is_near(&target["latency_total_ns"], 96_100.0, 0.1);
     assert!(target["writeback_ns"].as_f64().unwrap() < 10_000.0);
-    let shown = run(dir.path(), ["show", "small.fst", "--json"]).exits(0);
-    // From the command's start to its end, as it is predicted.
-    let shown = shown.json();
-    let traced_ns = shown["end"]["elapsed_ns"].as_f64().unwrap();
-    // What its threads waited for processors in this run, behind other tests, is no part of that; beside the traced calls
-    // nobody tells it.
-    let ready_ns = shown["pauses"]["ready_ns"].as_f64().unwrap();
-    let found_ns = target["elapsed_ns"].as_f64().unwrap();
-    let least_ns = 0.5 * (traced_ns - ready_ns);
-    assert!(
-        (least_ns..1.2 * traced_ns).contains(&found_ns),
-        "{found_ns} of {traced_ns} with {ready_ns} behind others"
-    );
     let of = |name: &str| {
         let mut kinds = target["kinds"].as_array().unwrap().iter();
         kinds.find(|kind| kind["kind"] == name).unwrap()
@@ -99,6 +86,27 @@ fn the_json_says_what_was_agreed() {
         .sum();
     let total = target["latency_total_ns"].as_f64().unwrap();
     assert!((sum - total).abs() <= total * 1e-9, "{sum} and {total}");
+}
+
+/// From the command's start to its end. What it waits behind other tests for a processor is in its own time and in no prediction, so
+/// that it is held against a run that few disturbed.
+#[test]
+fn elapsed_time_is_from_the_commands_start_to_its_end() {
+    let mut apart = Vec::new();
+    for _ in 0..20 {
+        let dir = temp();
+        small_trace(dir.path());
+        let result = predict(dir.path(), &["ext4"], &["--json"]).exits(0).json();
+        let shown = run(dir.path(), ["show", "small.fst", "--json"]).exits(0);
+        let traced_ns = shown.json()["end"]["elapsed_ns"].as_f64().unwrap();
+        let found_ns = result["targets"][0]["elapsed_ns"].as_f64().unwrap();
+        let share = found_ns / traced_ns - 1.0;
+        if share.abs() < 0.2 {
+            return;
+        }
+        apart.push(share);
+    }
+    panic!("never within a fifth: {apart:?}");
 }
 
 #[test]

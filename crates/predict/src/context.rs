@@ -192,7 +192,8 @@ impl Seen {
 
     /// How many times as long as the replay found calls waited for processors: at most as long, and as long as the trace tells at
     /// least. Who waits for a device whose worker waits for a processor is asleep: where the trace tells how long calls slept,
-    /// that counts but for the device's own time, and elsewhere what they took beyond their own costs.
+    /// that counts but for the device's own time, and elsewhere what they took beyond their own costs. Sleep for a lock is
+    /// others' time.
     fn queues(&self, known: &[Compared]) -> f64 {
         let known = || known.iter().filter(|one| !one.sum.asked);
         let found_ns: f64 = known().map(|one| one.found_ns).sum();
@@ -201,7 +202,9 @@ impl Seen {
         }
         let told_ns: f64 = known().map(|one| one.sum.queued_ns).sum();
         let told_ns = if self.blocked_known {
-            let slept_ns = known().map(|one| one.sum.blocked_ns - one.sum.device_ns);
+            let slept_ns = known()
+                .filter(|one| one.kind != OpKind::Lock)
+                .map(|one| one.sum.blocked_ns - one.sum.device_ns);
             told_ns + slept_ns.sum::<f64>().max(0.0)
         } else {
             let beyond_ns = known().map(|one| one.sum.measured_ns - one.own_ns);
