@@ -315,6 +315,8 @@ pub struct Stream {
     ahead_end: u64,
     /// Pages of the window.
     window: u64,
+    /// What was asked for last before the program came to it: its first page, and how many they are until it comes.
+    coming: (u64, u64),
     started: bool,
     /// What the program said of how it reads (fadvise).
     pub advice: Advice,
@@ -334,6 +336,21 @@ impl Stream {
     /// Whether nothing was read yet.
     pub fn is_fresh(&self) -> bool {
         !self.started
+    }
+
+    /// Pages were asked for that the program has not come to, and not by its own waiting for one of them.
+    pub fn asks(&mut self, pages: &std::ops::Range<u64>) {
+        self.coming = (pages.start, pages.end.saturating_sub(pages.start));
+    }
+
+    /// How many pages the request has whose first is among these, once.
+    pub fn comes_to(&mut self, (first, last): (u64, u64)) -> u64 {
+        let (start, pages) = self.coming;
+        if pages == 0 || !(first..=last).contains(&start) {
+            return 0;
+        }
+        self.coming.1 = 0;
+        pages
     }
 
     /// Notes that pages `first` to `last` were read, `missed` saying that one was not there. Returns
@@ -431,6 +448,15 @@ mod tests {
             page += 1;
             assert!(end > page, "page {page} would not be there");
         }
+    }
+
+    #[test]
+    fn a_reader_comes_to_a_request_once() {
+        let mut stream = Stream::new(1);
+        stream.asks(&(4..12));
+        assert_eq!(stream.comes_to((3, 3)), 0);
+        assert_eq!(stream.comes_to((4, 4)), 8);
+        assert_eq!(stream.comes_to((4, 4)), 0);
     }
 
     #[test]

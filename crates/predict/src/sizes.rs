@@ -17,6 +17,8 @@ const READ_AHEAD_PAGES: u64 = 32;
 const STARTS: f64 = 4.0;
 /// The first read of a file of 1 KiB costs less than this share of that of 4 KiB where it needs no request.
 const INLINE_SHARE: f64 = 0.25;
+/// And less than this one of a file system that is known to need none.
+const KEPT_SHARE: f64 = 0.75;
 
 /// A first lookup in another directory costs more than this share of an access where its blocks are an access apart.
 const DIRECTORY_SHARE: f64 = 0.25;
@@ -104,6 +106,17 @@ fn write_ns(vector: &SystemVector) -> Option<f64> {
     each_ns("FDS").or_else(|| each_ns("FSY"))
 }
 
+/// Whether small files' data comes with their inodes. One known to keep it there does, unless it is told not to: where a
+/// device is memory both cost about as much.
+fn inline(vector: &SystemVector) -> bool {
+    let costs = vector.named("RF1").zip(vector.named("RF4"));
+    let share = match vector.machine.file_system.keeps_data_with_inodes() {
+        true => KEPT_SHARE,
+        false => INLINE_SHARE,
+    };
+    costs.is_some_and(|(one, four)| one.value < share * four.value)
+}
+
 /// Where writers are throttled, and how.
 fn throttle(vector: &SystemVector) -> Option<Throttle> {
     let value = |name: &str| vector.named(name).map(|e| e.value as u64);
@@ -178,10 +191,7 @@ pub(crate) fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
         beside_is_held: drive::beside_is_held(vector),
         far_kib: far_kib(vector),
         near_kib: size("RXB"),
-        inline: vector
-            .named("RF1")
-            .zip(vector.named("RF4"))
-            .is_some_and(|(one, four)| one.value < INLINE_SHARE * four.value),
+        inline: inline(vector),
         throttle: throttle(vector),
         room_changes: room(vector, "MTH", "MTW"),
         room_files: room(vector, "DFH", "DFW"),
@@ -218,4 +228,28 @@ pub(crate) fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
         names_of_block: names_of_block(vector),
     };
     (sizes, at_least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::FileSystemName;
+    use fsage_core::metric::MetricId;
+
+    #[test]
+    fn data_of_small_files_comes_with_inodes_where_the_first_read_costs_less() {
+        let kept = |name: &str, one_ns: f64| {
+            let metrics = [("RF1", one_ns), ("RF4", 28e3)];
+            let metrics = metrics.map(|(name, v)| (MetricId::parse(name).unwrap(), v, v, v));
+            let mut vector = SystemVector::new("s", metrics);
+            vector.machine.file_system = FileSystemName::of(name);
+            inline(&vector)
+        };
+        assert!(kept("xfs", 6e3));
+        assert!(!kept("xfs", 9e3));
+        // Where a device is memory, the copy costs a third of a request.
+        assert!(kept("btrfs", 9e3));
+        // With max_inline=0 all have blocks of their own.
+        assert!(!kept("btrfs", 27e3));
+    }
 }

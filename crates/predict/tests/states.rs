@@ -1313,6 +1313,12 @@ fn who_follows_a_listing_reads_in_the_order_of_creation_where_directories_list_s
     // By name is a program's own order: 23 is the inverse of 7 modulo 40.
     let by_name = |turn| turn * 23 % 40;
     assert_eq!(next(after_a_listing(None, by_name, true)), 0);
+    // From the last one too (`sort -r`, `ls -t`).
+    assert_eq!(
+        next(after_a_listing(None, |turn| by_name(39 - turn), true)),
+        0
+    );
+    assert_eq!(next(after_a_listing(None, |turn| 39 - turn, true)), 0);
     // So it is after a look at all as they are listed (rsync); zip reads in the order in which it looked.
     let looked = |turns: &dyn Fn(usize) -> usize| {
         let relations = after_a_listing(Some(&by_hash), turns, true);

@@ -6,6 +6,15 @@ use crate::namespace::process::OpenId;
 use crate::namespace::tree::Ino;
 use crate::pattern::{Advice, Stream};
 
+/// How the kernel's requests bring what a read finds, in pages.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Requested {
+    /// Of the request that was under way and whose first page it reads.
+    pub came_to: u64,
+    /// Those behind what it has to wait for itself.
+    pub along: u64,
+}
+
 impl View {
     /// Who reads by the open file of a call.
     pub(super) fn stream_of(&mut self, step: &Passing<'_>) -> Option<&mut Stream> {
@@ -35,14 +44,23 @@ impl View {
             Advice::Usual => most,
         };
         let history = || self.pages.history(ino.0, first, most);
+        self.requested = Requested {
+            came_to: stream.comes_to((first, last)),
+            along: 0,
+        };
         let ahead = stream.read((first, last), missed, most, history);
+        let end = ahead.end.min(pages_of(step, ino));
+        if missed {
+            self.requested.along = end.saturating_sub(ahead.start);
+        } else if ahead.start < end {
+            stream.asks(&(ahead.start..end));
+        }
         if let Some(kept) = self.stream(open, serial) {
             *kept = stream;
         }
         if ahead.is_empty() {
             return;
         }
-        let end = ahead.end.min(pages_of(step, ino));
         let mut came = false;
         for page in ahead.start..end {
             if self.holds_data(step, ino, page) && self.pages.prefetch(ino.0, page) {

@@ -84,6 +84,7 @@ impl View {
         };
         if fresh && self.sizes.inline && inode.size <= INLINE_BYTES {
             charges.push(Charge::sized(Stem::Rf, step.gap, 1.0));
+            self.came_with_inode = true;
             return;
         }
         let next = self.next_listed(step, ino, offset);
@@ -133,6 +134,7 @@ impl View {
         if let Some(request) = &mut self.request {
             let stem = self.sizes.reached(read.stem(usual));
             request.waits = true;
+            request.brings = self.requested.along;
             request.near = matches!(stem, Stem::RfN | Stem::RfS | Stem::Rd);
         }
         if founds.is_none_or(|founds| founds.contains(&Found::Elsewhere)) {

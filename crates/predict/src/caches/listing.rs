@@ -8,26 +8,31 @@ use super::{Passing, View};
 use crate::namespace::tree::{Ino, NodeKind};
 
 /// Among so many the first that is taken is one of the first in an order.
-const FIRST: u32 = 8;
+const FIRST: usize = 8;
 
 /// Who has taken so many of a directory, in no other order, goes by the listing.
 const FOLLOWS: usize = 6;
+
+/// How many places of each other those are that several processes come to at once.
+const AT_ONCE: usize = 4;
 
 /// The order in which a process comes to the files of a directory.
 #[derive(Debug, Clone)]
 struct Track {
     taken: FxHashSet<u32>,
-    /// The last one's place in the order of creation and in that of names; `None` once one came out of it.
-    last_order: Option<u64>,
-    last_name: Option<u32>,
+    /// How far it is by creation, by creation from the last one, by name and by name from the last one; `None` once one
+    /// came out of that order.
+    runs: [Option<usize>; 4],
+    /// Who came to the last one.
+    taker: Option<u32>,
 }
 
 impl Default for Track {
     fn default() -> Self {
         Self {
             taken: FxHashSet::default(),
-            last_order: Some(0),
-            last_name: Some(0),
+            runs: [Some(0); 4],
+            taker: None,
         }
     }
 }
@@ -36,33 +41,31 @@ impl Track {
     /// Of a process that goes by the listing.
     fn listed() -> Self {
         Self {
-            taken: FxHashSet::default(),
-            last_order: None,
-            last_name: None,
+            runs: [None; 4],
+            ..Self::default()
         }
     }
 
-    /// Comes to one for the first time: whether those so far came in neither order, so in that of the listing.
-    /// `None` for one that was there before.
-    fn take(
-        &mut self,
-        (ino, order, name): (Ino, u64, u32),
-        of_kind: &[(u64, Ino)],
-    ) -> Option<bool> {
+    /// Process `taker` comes to one for the first time, with its place among so many by creation and by name: whether
+    /// those so far came in no such order, so in that of the listing. `None` for one that was there before.
+    fn take(&mut self, ino: Ino, taker: u32, places: [(usize, usize); 2]) -> Option<bool> {
         if !self.taken.insert(ino.0) {
             return None;
         }
-        if self.taken.len() == 1 {
-            // Who goes by name or by creation begins at the first of them, or at one that comes soon.
-            self.last_name = self.last_name.filter(|_| name < FIRST);
-            let mut first = of_kind.iter().take(FIRST as usize);
-            self.last_order = self
-                .last_order
-                .filter(|_| first.any(|entry| entry.1 == ino));
+        let one = self.taker.replace(taker).is_none_or(|last| last == taker);
+        let apart = if one { 0 } else { AT_ONCE };
+        let begins = self.taken.len() == 1;
+        let places = places.into_iter();
+        let places = places.flat_map(|(place, of)| [place, of.saturating_sub(place + 1)]);
+        for (run, place) in self.runs.iter_mut().zip(places) {
+            // Who goes by an order begins at the first in it, or at one that comes soon.
+            let follows = |&far: &usize| match begins {
+                true => place < FIRST,
+                false => far <= place + apart,
+            };
+            *run = run.filter(follows).map(|far| far.max(place));
         }
-        self.last_order = self.last_order.filter(|&l| l <= order).map(|_| order);
-        self.last_name = self.last_name.filter(|&l| l <= name).map(|_| name);
-        Some(self.last_order.is_none() && self.last_name.is_none())
+        Some(self.runs.iter().all(Option::is_none))
     }
 }
 
@@ -75,7 +78,7 @@ struct Pass {
     at_ns: u64,
     /// Its files and its other entries in the order of creation, all by name.
     by_creation: [Vec<(u64, Ino)>; 2],
-    by_name: FxHashMap<u32, u32>,
+    by_name: FxHashMap<u32, usize>,
     /// How many of either were taken: whoever comes to a file on one system comes to none of the directories in its
     /// place on another.
     turns: [usize; 2],
@@ -182,8 +185,8 @@ impl View {
         }
     }
 
-    /// A process takes a file that it, or one that works with it, listed: if neither in the order of names nor of creation,
-    /// then in that of the listing.
+    /// A process takes a file that it, or one that works with it, listed: if in no order of names or of creation, from the
+    /// first or from the last, then in that of the listing.
     #[inline]
     pub(super) fn take_listed(&mut self, step: &Passing<'_>) {
         if self.listings.passes.is_empty() {
@@ -212,7 +215,9 @@ impl View {
             NodeKind::Regular => (files, of_files),
             _ => (others, of_others),
         };
-        let Some(listed) = pass.track.take((ino, inode.order, name), of_kind) else {
+        let made = of_kind.partition_point(|entry| entry.0 < inode.order);
+        let places = [(made, of_kind.len()), (name, pass.by_name.len())];
+        let Some(listed) = pass.track.take(ino, pid, places) else {
             return;
         };
         if listed && pass.track.taken.len() >= FOLLOWS {
@@ -295,5 +300,31 @@ impl View {
         let other = self.listings.stand_ins.get(&ino.0).filter(alike);
         let ino = other.copied().unwrap_or(ino);
         self.shared(step, ino).unwrap_or(ino)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_processes_that_go_by_name_from_the_last_are_not_far_apart() {
+        let listed = |names: &[usize], takers: u32| {
+            let mut track = Track::default();
+            let mut listed = false;
+            for (turn, &name) in (0..).zip(names) {
+                // Made in another order.
+                let places = [(name * 7 % 17, 17), (name, 17)];
+                let taken = track.take(Ino(name as u32), turn % takers, places);
+                listed = taken.unwrap();
+                assert_eq!(track.take(Ino(name as u32), 0, places), None);
+            }
+            listed
+        };
+        let backwards = [15, 16, 14, 11, 12, 13, 10, 9, 8, 6, 7, 5];
+        assert!(!listed(&backwards, 4));
+        assert!(listed(&backwards, 1));
+        let anyhow = [15, 3, 14, 11, 0, 13, 10, 1, 8, 16, 7, 5];
+        assert!(listed(&anyhow, 4));
     }
 }

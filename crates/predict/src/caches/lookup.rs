@@ -378,6 +378,8 @@ impl View {
             waits: true,
             near,
             ahead: false,
+            brings: 0,
+            came_along: false,
         });
     }
 

@@ -27,6 +27,7 @@ mod room;
 pub mod rules;
 pub(crate) mod sync;
 
+use ahead::Requested;
 use copies::Copies;
 use dirty::Dirty;
 pub use dirty::Throttle;
@@ -226,6 +227,11 @@ pub struct View {
     answers: Answers,
     /// What the last operation asked of it.
     pub(crate) request: Option<Request>,
+    requested: Requested,
+    /// Whether the data that was read is kept with the inode, and came with it.
+    pub(crate) came_with_inode: bool,
+    /// Whether it gives its processor to others before it ends.
+    pub(crate) gives_way: bool,
     /// The same one by one, where an arm moves and nothing is held, and pages of it that are yet to be asked for.
     pub(crate) asks: Asks,
     missed: Vec<u64>,
@@ -332,6 +338,9 @@ impl View {
             drive: sizes.drive.map(Paces::new),
             answers: Answers::default(),
             request: None,
+            requested: Requested::default(),
+            came_with_inode: false,
+            gives_way: false,
             asks: Asks::default(),
             missed: Vec::new(),
             arm_away: false,
@@ -402,6 +411,9 @@ impl View {
     ) {
         self.relation = Relation::Cached;
         self.request = None;
+        self.requested = Requested::default();
+        self.came_with_inode = false;
+        self.gives_way = false;
         self.asks.clear();
         self.brought = Ino::NONE;
         if op.record.contains(OpFlags::COLD_DATA) && !self.sizes.deviceless {

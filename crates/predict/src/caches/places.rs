@@ -41,7 +41,9 @@ impl View {
     /// A file where this system would have put it.
     pub(super) fn file<'a>(&mut self, step: &Passing<'a>, ino: Ino) -> Option<Placed<'a>> {
         let mut file = Placed::traced(ino, step.ns.tree.inode(ino)?);
-        if let (Some((apart, places)), Some(_)) = (self.sizes.directories_in_turn, file.first) {
+        let own = self.sizes.file_system.is(step.ns.laid_out_by);
+        let turns = self.sizes.directories_in_turn.filter(|_| !own);
+        if let (Some((apart, places)), Some(_)) = (turns, file.first) {
             if self.laid_out.is_empty() {
                 self.lay_out(step, (apart, places));
             }
@@ -54,7 +56,7 @@ impl View {
             file.after = self.grown.first((ino, file.inode.order));
         }
         // Into which pieces a file is cut is the file system's own.
-        if !self.sizes.file_system.is(step.ns.laid_out_by) {
+        if !own {
             file.pieces = &[];
         }
         Some(file)
@@ -179,6 +181,8 @@ impl View {
             waits: false,
             near: false,
             ahead: false,
+            brings: 0,
+            came_along: false,
         });
         // What follows within a file came with what was asked for before it; others' requests come while one waits.
         let goes_on = matches!(relation, Relation::Sequential | Relation::Same);

@@ -272,6 +272,7 @@ impl View {
         }
         let end_ns = step.op.end_ns();
         self.state(ino).closed_ns = end_ns;
+        self.gives_way = self.sizes.file_system.gives_way_as_it_writes();
         self.drive_writes(step);
     }
 

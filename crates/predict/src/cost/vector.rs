@@ -130,6 +130,18 @@ impl FileSystemName {
         self == Self::of("xfs") || self == Self::of("btrfs")
     }
 
+    /// Whether the data of small files is in the tree of inodes (`max_inline`).
+    pub fn keeps_data_with_inodes(self) -> bool {
+        self == Self::of("btrfs")
+    }
+
+    /// Whether whoever starts to write a file gives its processor to others that wait for one before it goes on: of 40
+    /// closes of truncated files by four compilers on one processor 37 waited for 8 ms (`2026-11-29-scheduler`; on ext4 and
+    /// xfs one).
+    pub fn gives_way_as_it_writes(self) -> bool {
+        self == Self::of("btrfs")
+    }
+
     /// Whether what is written is given room at once; others do when it is written back.
     pub fn gives_room_at_once(self) -> bool {
         self == Self::of("ext2") || self == Self::of("mem")

@@ -70,6 +70,19 @@ impl Schedule {
         true
     }
 
+    /// Its processor goes to others that wait for one before the call ends; whether it does.
+    pub(super) fn gives_way(&mut self, slot: usize, at: u64) -> bool {
+        let Some(thread) = self.threads.get_mut(slot) else {
+            return false;
+        };
+        let gives_way = thread.now.as_ref().is_some_and(|item| item.gives_way);
+        if gives_way {
+            thread.stage = Stage::Finish;
+            self.plan(at, What::Free(slot, Then::WouldGoOn));
+        }
+        gives_way
+    }
+
     /// The thread gives its processor up until it has a lock.
     fn waits_for_lock(&mut self, slot: usize, at: u64) {
         if let Some(thread) = self.threads.get_mut(slot) {
@@ -243,6 +256,9 @@ impl Schedule {
         thread.stage = Stage::Memory;
         let Some(item) = &mut thread.now else { return };
         thread.began = item.asked_at.unwrap_or(at);
+        if several {
+            item.latency = self.device.in_requests(item.latency, item.request);
+        }
         let came_ns = thread.ahead.came_ns(item, at, &self.device);
         item.latency.total_ns -= came_ns;
         item.latency.device_ns -= came_ns;

@@ -1,5 +1,6 @@
 //! The device that all threads share: what they ask of it, and how long it works for each request.
 
+use fsage_cache::PAGE_BYTES;
 use fsage_core::metric::{self, FamilyId};
 use fsage_core::{KindClass, OpKind};
 
@@ -146,6 +147,35 @@ impl Device {
             device_ns: 0.0,
             ..latency
         }
+    }
+
+    /// In memory a read of what has come with its inode is the caller's own work.
+    pub fn apart_from(&self, latency: Latency, came_with_inode: bool) -> Latency {
+        let own = self.in_memory && came_with_inode;
+        Latency {
+            device_ns: if own { 0.0 } else { latency.device_ns },
+            ..latency
+        }
+    }
+
+    /// Has a read from a drive take what the request of the kernel's takes to which it comes first, and those that find
+    /// what came along nothing. A metric is the mean of both.
+    pub fn in_requests(&self, mut latency: Latency, request: Option<Request>) -> Latency {
+        let (Some(drive), Some(request)) = (&self.drive, request) else {
+            return latency;
+        };
+        let own = (request.end - request.first).div_ceil(PAGE_BYTES).max(1);
+        let more_ns = match request {
+            Request { came_along, .. } if came_along => -latency.ahead_ns,
+            Request { ahead, brings, .. } if ahead => latency.ahead_ns * brings as f64 / own as f64,
+            Request { brings, .. } => drive.passing_ns(brings.saturating_mul(PAGE_BYTES)),
+        };
+        latency.total_ns += more_ns;
+        latency.device_ns += more_ns;
+        if request.ahead {
+            latency.ahead_ns += more_ns;
+        }
+        latency
     }
 
     /// For how long it reads ahead at most while nobody asks: as far as a drive does.
@@ -657,7 +687,35 @@ mod tests {
             waits: true,
             near: true,
             ahead: false,
+            brings: 0,
+            came_along: false,
         }
+    }
+
+    #[test]
+    fn who_comes_to_a_request_first_waits_for_all_of_it() {
+        let device = drive();
+        let comes = |brings: u64, came_along: bool, ahead: bool| {
+            let latency = Latency {
+                total_ns: 120.0,
+                device_ns: 100.0,
+                ahead_ns: if ahead { 100.0 } else { 0.0 },
+                ..Latency::default()
+            };
+            let request = Request {
+                brings,
+                came_along,
+                ahead,
+                ..near(0)
+            };
+            let latency = device.in_requests(latency, Some(request));
+            (latency.device_ns, latency.memory_ns())
+        };
+        // One page of eight, one of those behind it, and one that is asked for with three others.
+        assert_eq!(comes(7, false, true), (800.0, 20.0));
+        assert_eq!(comes(0, true, true), (0.0, 20.0));
+        let passing_ns = 12.0 * 1e9 / 2e5;
+        assert_eq!(comes(3, false, false), (100.0 + passing_ns, 20.0));
     }
 
     fn read(device: &mut Device, slot: usize, kib: u64, at: u64) -> u64 {

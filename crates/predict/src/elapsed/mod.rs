@@ -50,6 +50,8 @@ pub(crate) struct Wanted {
     request: Option<Request>,
     /// The same one by one, where a device is followed so.
     asks: Option<Box<Asks>>,
+    gives_way: bool,
+    came_with_inode: bool,
 }
 
 impl Wanted {
@@ -59,6 +61,8 @@ impl Wanted {
         let asks = view.map(|view| &view.asks);
         Self {
             request: view.and_then(|view| view.request),
+            gives_way: view.is_some_and(|view| view.gives_way),
+            came_with_inode: view.is_some_and(|view| view.came_with_inode),
             asks: asks
                 .filter(|asks| !asks.is_empty())
                 .map(|asks| Box::new(asks.clone())),
@@ -107,6 +111,7 @@ impl Replay {
         let asks = wanted.asks.as_deref();
         let device = &self.schedule.device;
         let latency = device.asked_for(latency, past_cache, asks);
+        let latency = device.apart_from(latency, wanted.came_with_inode);
         let mut awaits = event.awaits.clone();
         if let Some(awaits) = &mut awaits {
             awaits.think_ns *= self.own_work;
@@ -124,6 +129,7 @@ impl Replay {
             latency,
             request: wanted.request,
             asks: wanted.asks,
+            gives_way: wanted.gives_way,
             charged,
             awaits,
             spawns: event.spawns,
@@ -244,8 +250,11 @@ mod tests {
         }
 
         fn takes(&mut self, op: &Op, latency: Latency) {
+            self.wants(op, latency, Wanted::default());
+        }
+
+        fn wants(&mut self, op: &Op, latency: Latency, wanted: Wanted) {
             let event = self.follow.push(op);
-            let wanted = Wanted::default();
             let place = (0, op.kind == OpKind::Mkdir);
             self.replay.push(op, &event, place, (latency, wanted), true);
         }
@@ -503,6 +512,29 @@ mod tests {
         assert_eq!(run(OpKind::Write), (12e6, 0.0, 5e6 + 1e6));
         assert_eq!(run(OpKind::Read), (12e6, 0.0, 0.25 * 6e6));
         assert_eq!(run(OpKind::Stat), (12e6, 0.0, 0.0));
+    }
+
+    #[test]
+    fn a_call_that_gives_way_ends_after_who_waited_for_its_processor() {
+        let queued = |gives_way| {
+            let mut case = Case::on(Some(1), false).two();
+            for (thread, kind) in [(1, OpKind::Close), (2, OpKind::Stat)] {
+                let mut op = Op::new(kind, Pid(thread), Tid(thread), 0);
+                op.latency_ns = Some(1);
+                let latency = Latency {
+                    total_ns: 1e5,
+                    ..Latency::default()
+                };
+                let wanted = Wanted {
+                    gives_way: gives_way && thread == 1,
+                    ..Wanted::default()
+                };
+                case.wants(&op, latency, wanted);
+            }
+            case.ends()
+        };
+        assert_eq!(queued(false), (2e5, 0.0, 0.0));
+        assert_eq!(queued(true), (2e5, 0.0, 1e5));
     }
 
     #[test]

@@ -399,7 +399,7 @@ impl Schedule {
                         return self.plan(at, What::Locks(slot));
                     }
                     let kind = thread.now.as_ref().filter(|i| i.charged).map(|i| i.kind);
-                    if self.waits_in_call(slot, at) {
+                    if self.waits_in_call(slot, at) || self.gives_way(slot, at) {
                         return;
                     }
                     if self.complete(slot, at) {
@@ -413,7 +413,8 @@ impl Schedule {
                     }
                 }
                 Stage::Finish => {
-                    let kind = thread.now.as_ref().map(|item| item.kind);
+                    let asked = thread.now.as_ref().filter(|item| !item.gives_way);
+                    let kind = asked.map(|item| item.kind);
                     if let Some(kind) = kind.filter(|_| !self.machine.in_memory) {
                         self.device.done(kind);
                     }

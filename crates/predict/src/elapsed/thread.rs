@@ -31,6 +31,8 @@ pub(super) struct Item {
     pub request: Option<Request>,
     /// The same one by one.
     pub asks: Option<Box<Asks>>,
+    /// Whether its processor goes to others that wait for one before it ends.
+    pub gives_way: bool,
     /// Whether its waits are of interest.
     pub charged: bool,
     /// What comes before all that.
