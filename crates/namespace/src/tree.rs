@@ -248,6 +248,14 @@ impl<X: Default> Tree<X> {
         self.child(self.find(dir, name)?)
     }
 
+    /// Bytes of the names in a directory, with so many for each beside them.
+    pub fn name_bytes(&self, dir: Ino, each: usize) -> usize {
+        let names = self.inode(dir).and_then(|inode| inode.names.as_ref());
+        let names = names.into_iter().flat_map(|names| names.iter());
+        let there = names.filter(|&(_, &id)| self.child(id).is_some());
+        there.map(|(name, _)| name.len() + each).sum()
+    }
+
     /// The entries of a directory, sorted by name.
     pub fn entries(&self, dir: Ino) -> Vec<(&[u8], Ino)> {
         let names = self.inode(dir).and_then(|inode| inode.names.as_ref());

@@ -7,7 +7,8 @@ use crate::cost::{Charge, Gap, Stem};
 use crate::drive::{Found, Of, Request};
 use crate::namespace::Action;
 use crate::namespace::resolve::Walk;
-use crate::namespace::tree::{DentryId, Ino};
+use crate::namespace::tree::{DentryId, Ino, Inode};
+use crate::paces::Paces;
 use crate::pattern::{NEXT_BYTES, Placed, Relation};
 
 /// Files in creation order whose inodes one request brings at least: a block of ext4, which reads ahead up to 32; xfs
@@ -243,7 +244,7 @@ impl View {
         let ino = self.placed(step, ino);
         let inode = step.ns.tree.inode(ino);
         // The inodes of neighbours lie in blocks that were read with theirs.
-        let stretch = inode.map_or(u64::MAX, |i| i.order / INODES_TOGETHER);
+        let stretch = self.stretch_of(step, ino);
         let there = inode.is_some() && !self.inodes_there.insert(stretch);
         let off = self.next_stretch.map(|next| next.abs_diff(stretch));
         if !attribute {
@@ -254,7 +255,7 @@ impl View {
             self.rooms.leaves();
             self.next_stretch = stretch.checked_add(1);
             if block && self.sizes.stretches {
-                self.asks_names(Of::Inodes, stretch.saturating_mul(PAGE_BYTES), true);
+                self.reads_inodes(step, stretch.saturating_mul(PAGE_BYTES), charges);
             }
         }
         let relation =
@@ -359,14 +360,32 @@ impl View {
         charges: &mut Vec<Charge>,
     ) {
         let first = self.directory_place(step, dir);
-        let moves = self.moves_to_directory(step, first);
+        let far = self.lies_elsewhere((Of::Directories, first), step.op.start_ns);
+        let moves = self.moves_to((Of::Directories, first), step);
         if moves > 0.0 && (listing || !self.sizes.directories_apart) {
             charges.push(Charge {
                 times: moves,
-                ..Charge::sized(Stem::RfF, BACK_TO_BACK, 4.0)
+                ..Charge::sized(way(far), BACK_TO_BACK, 4.0)
             });
         }
         self.asks_names(Of::Directories, first, moves < 1.0);
+    }
+
+    /// A block of inodes is read. Where directories take turns, the way there is what it takes.
+    fn reads_inodes(&mut self, step: &Passing<'_>, first: u64, charges: &mut Vec<Charge>) {
+        let mut near = true;
+        if self.sizes.directories_in_turn.is_some() {
+            let far = self.lies_elsewhere((Of::Inodes, first), step.op.start_ns);
+            let moves = self.moves_to((Of::Inodes, first), step);
+            if moves > 0.0 {
+                charges.push(Charge {
+                    times: moves,
+                    ..Charge::sized(way(far), BACK_TO_BACK, 4.0)
+                });
+            }
+            near = moves < 1.0;
+        }
+        self.asks_names(Of::Inodes, first, near);
     }
 
     /// A block of metadata is asked for and waited for.
@@ -383,16 +402,26 @@ impl View {
         });
     }
 
-    /// At how much of the paces the arm has to move to the blocks of a directory, which lie beside those of directories
-    /// created before and after it.
-    fn moves_to_directory(&mut self, step: &Passing<'_>, first: u64) -> f64 {
+    /// Whether what is of one of the directories that take turns lies in another place than what was read last.
+    fn lies_elsewhere(&mut self, (of, first): (Of, u64), now_ns: u64) -> bool {
+        let Some((apart, _)) = self.sizes.directories_in_turn else {
+            return false;
+        };
+        let drive = self.drive.as_mut().map(Paces::usual);
+        let distance = drive.and_then(|drive| drive.distance(of, first, now_ns));
+        distance.is_none_or(|bytes| bytes >= apart / 2)
+    }
+
+    /// At how much of the paces the arm has to move to a block of metadata. Those of directories lie beside the ones of
+    /// directories created before and after them.
+    fn moves_to(&mut self, (of, first): (Of, u64), step: &Passing<'_>) -> f64 {
         let Some(drive) = self.drive.as_mut() else {
             return 0.0;
         };
         let (now_ns, until_ns) = (step.op.start_ns, step.op.end_ns());
         let place = (first, first.saturating_add(PAGE_BYTES));
         let found = drive.find(|drive| {
-            let found = drive.ask(Of::Directories, place, now_ns, until_ns);
+            let found = drive.ask(of, place, now_ns, until_ns);
             if found == Found::Held {
                 drive.answers(until_ns.saturating_sub(now_ns));
             }
@@ -458,7 +487,7 @@ impl View {
         } else {
             self.block_of(step, dir, entry)
         };
-        let Some(block) = block else {
+        let Some(block) = block.filter(|_| !self.names_in_inode(step, dir)) else {
             return true;
         };
         let state = self.pages.peek(dir.0, block);
@@ -498,12 +527,30 @@ impl View {
         (block < read).then_some(block)
     }
 
+    /// Whether the names of a directory are kept in its inode.
+    pub(super) fn names_in_inode(&self, step: &Passing<'_>, dir: Ino) -> bool {
+        let Some((room, each)) = self.sizes.file_system.keeps_names_in_inode() else {
+            return false;
+        };
+        let few = |d: &Inode| u64::from(d.most_entries) * (each + 1) <= room;
+        step.ns.tree.inode(dir).is_some_and(few)
+            && step.ns.tree.name_bytes(dir, each as usize) <= room as usize
+    }
+
     /// Blocks of a directory.
     pub(super) fn blocks_of(&self, step: &Passing<'_>, dir: Ino) -> u64 {
         let most = step.ns.tree.inode(dir).map_or(0, |d| d.most_entries);
         let each = self.sizes.names_of_block;
         most.checked_div(each)
             .map_or(1, |_| u64::from(most.div_ceil(each)))
+    }
+}
+
+/// What the way of the arm to a block of metadata costs as.
+fn way(far: bool) -> Stem {
+    match far {
+        true => Stem::RfO,
+        false => Stem::RfF,
     }
 }
 

@@ -246,6 +246,8 @@ pub struct View {
     directories: FxHashMap<u32, u64>,
     /// Where files lie whose directories take turns among places, once one was asked for.
     laid_out: FxHashMap<u32, u64>,
+    /// The same of inodes.
+    inodes_laid_out: FxHashMap<u32, u64>,
     grown: Grown,
     /// By thread: when it last asked a directory for a name that it did not remember.
     last_search: FxHashMap<Tid, u64>,
@@ -350,6 +352,7 @@ impl View {
             inodes: Inodes::default(),
             directories: FxHashMap::default(),
             laid_out: FxHashMap::default(),
+            inodes_laid_out: FxHashMap::default(),
             grown: Grown::default(),
             allocated: first::Allocated::default(),
             cold_start: start == Start::Cold,

@@ -5,11 +5,15 @@ use fsage_core::Op;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 
+use super::lookup::INODES_TOGETHER;
 use super::{PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Stem};
 use crate::drive::{Found, Of, Request};
 use crate::namespace::tree::{Ino, Inode, NodeKind};
 use crate::pattern::{NEAR_BYTES, NEXT_BYTES, Placed, Relation};
+
+/// Inodes that come together where directories take turns: a cluster of XFS, of inodes of 512 bytes.
+const INODES_READ: u64 = 32;
 
 /// A request that took less was answered by a device in memory.
 const QUICK_NS: u64 = 200_000;
@@ -113,6 +117,46 @@ impl View {
             self.laid_out.insert(ino, *end);
             let bytes = size.checked_next_multiple_of(PAGE_BYTES);
             *end = end.saturating_add(bytes.unwrap_or(u64::MAX));
+        }
+    }
+
+    /// In which block of inodes that of a file lies. Where directories take turns, those of their files lie one after
+    /// another in each place, in the order of creation.
+    pub(super) fn stretch_of(&mut self, step: &Passing<'_>, ino: Ino) -> u64 {
+        let Some(inode) = step.ns.tree.inode(ino) else {
+            return u64::MAX;
+        };
+        let own = self.sizes.file_system.is(step.ns.laid_out_by);
+        let Some((apart, places)) = self.sizes.directories_in_turn.filter(|_| !own) else {
+            return inode.order / INODES_TOGETHER;
+        };
+        if self.inodes_laid_out.is_empty() {
+            self.lay_out_inodes(step, (apart, places));
+        }
+        let place = self.inodes_laid_out.get(&ino.0).copied();
+        // One that came later lies behind all.
+        place.unwrap_or(u64::MAX) / PAGE_BYTES
+    }
+
+    fn lay_out_inodes(&mut self, step: &Passing<'_>, (apart, places): (u64, u64)) {
+        let all = step.ns.tree.inodes().iter().zip(0..);
+        let old = all.filter(|(inode, _)| inode.in_scope && !inode.born);
+        let mut old: Vec<(u64, u32, u32)> = old
+            .map(|(inode, ino)| match inode.kind {
+                // A directory's own lies with those of its files.
+                NodeKind::Directory => (inode.order, ino, ino),
+                _ => (inode.order, ino, inode.parent),
+            })
+            .collect();
+        old.sort_unstable();
+        let mut counts: FxHashMap<u64, u64> = FxHashMap::default();
+        for (_, ino, dir) in old {
+            let turn = self.directory_rank(step, dir) % places;
+            let count = counts.entry(turn).or_default();
+            let place = turn.saturating_mul(apart);
+            let place = place.saturating_add(*count / INODES_READ * PAGE_BYTES);
+            self.inodes_laid_out.insert(ino, place);
+            *count += 1;
         }
     }
 

@@ -362,7 +362,7 @@ impl View {
                 self.comes_to_names(ino, block, false);
             }
             self.reads_names();
-            if self.sizes.lists_blocks {
+            if self.sizes.lists_blocks && !self.names_in_inode(step, ino) {
                 self.reads_directory(step, ino, true, charges);
             }
         }

@@ -130,6 +130,12 @@ impl FileSystemName {
         self == Self::of("xfs") || self == Self::of("btrfs")
     }
 
+    /// How many bytes of names an inode has room for, and how many each takes beside itself, where small directories need
+    /// no block (`xfs_dir2_sf_hdr`, `xfs_dir2_sf_entry`; inodes of 512 bytes).
+    pub fn keeps_names_in_inode(self) -> Option<(u64, u64)> {
+        (self == Self::of("xfs")).then_some((330, 8))
+    }
+
     /// Whether the data of small files is in the tree of inodes (`max_inline`).
     pub fn keeps_data_with_inodes(self) -> bool {
         self == Self::of("btrfs")
