@@ -480,8 +480,14 @@ fn a_full_disk_ends_in_a_profile_or_one_error() {
     }
 }
 
+/// Where administrators' programs are is empty for it.
 fn without_tools(dir: &Path, target: &str) -> Ran {
-    run_command(fsage().current_dir(dir).env("PATH", dir).args([
+    let hides = "mount -t tmpfs none /usr/sbin && exec \"$0\" \"$@\"";
+    let program = fsage().get_program().to_owned();
+    let mut unshared = Command::new("unshare");
+    unshared.args(["--mount", "--propagation", "private", "sh", "-c", hides]);
+    unshared.arg(program).current_dir(dir);
+    run_command(unshared.args([
         "profile", target, "--quick", "--only", "STAT", "-o", "o.fsp",
     ]))
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fsage_core::metric::MetricId;
-use fsage_core::{DevId, Op, OpSource, PathTable, SinkError, SourceError};
+use fsage_core::{DevId, Op, OpKind, OpSource, PathTable, SinkError, SourceError};
 use fsage_format::FormatError;
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::prediction::{HELP_SAID, Help, Prediction};
@@ -145,6 +145,8 @@ pub fn predict(
         .extend(one_cpu::mixed(placed, request.profiles));
     prediction.warnings.extend(apart);
     prediction.warnings.extend(everything(reader.meta()));
+    let faults = untold_faults(reader.meta(), &prediction);
+    prediction.warnings.extend(faults);
     Ok(prediction)
 }
 
@@ -156,6 +158,23 @@ fn everything(meta: &TraceMeta) -> Option<String> {
         "the trace was kept to no directory: programs, libraries and /proc are taken to move, too (trace with \
          --under DIR)"
             .to_owned()
+    })
+}
+
+/// A tracer of system calls sees a file mapped, and not how its pages come.
+fn untold_faults(meta: &TraceMeta, prediction: &Prediction) -> Option<String> {
+    let kinds = &prediction.targets.first()?.kinds;
+    let count = |kind: OpKind| {
+        let of_kind = kinds.iter().find(|k| k.kind == kind.name());
+        of_kind.map_or(0, |k| k.count)
+    };
+    let (mapped, faults) = (count(OpKind::Mmap), count(OpKind::Fault));
+    (mapped > 0 && faults == 0 && !tells_latencies(meta) && !meta.method.is_empty()).then(|| {
+        format!(
+            "a trace by {} tells no page faults: what the program reads and writes through its {mapped} mappings of \
+             files is missing (trace as root, by eBPF)",
+            meta.method
+        )
     })
 }
 

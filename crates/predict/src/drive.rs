@@ -118,10 +118,6 @@ pub(crate) struct Request {
     pub near: bool,
     /// Whether the kernel asked for it before the program did.
     pub ahead: bool,
-    /// Pages that the same request of the kernel's brings behind these.
-    pub brings: u64,
-    /// Whether such a request brought it, to which the program had come before.
-    pub came_along: bool,
 }
 
 /// Where the data of a request is.

@@ -4,7 +4,7 @@
 use fsage_core::metric::{self, FamilyId, MetricId};
 
 use crate::caches::lookup::INODES_TOGETHER;
-use crate::caches::sync::SCATTERED;
+use crate::caches::sync::{LONG_KIB, MIB_KIB, SCATTERED, SYNCED_KIB};
 use crate::caches::{FaultPages, PAGE_KIB, Sizes, Throttle};
 use crate::cost::{SystemVector, far_kib};
 use crate::drive::{self, Figures};
@@ -28,6 +28,9 @@ const APART_SHARE: f64 = 0.25;
 
 /// What passing over a freed inode takes at least, where that is done: less is what two means differ by.
 const PASSED_NS: f64 = 2.0;
+
+/// Of what a `sync` takes so much can be its data at most.
+const SYNCED_SHARE: f64 = 0.8;
 
 /// A block of a directory, and how many names one holds at least and at most.
 const BLOCK_KIB: f64 = 4.0;
@@ -67,6 +70,20 @@ fn place_ns(vector: &SystemVector) -> u64 {
     more.map_or(0, |(all, one)| {
         power_of_two((all - one) / (SCATTERED - 1.0))
     })
+}
+
+/// How many KiB of the file of SYNC and of each of SYNF are taken off at most where there is less to write: writing them
+/// in a long write costs no more than most of what the call took.
+fn synced_kib(vector: &SystemVector) -> (u16, u16) {
+    let value = |name: &str| vector.named(name).map(|e| e.value).filter(|&v| v > 0.0);
+    let per_kib = value("FDS16384").map(|ns| ns / LONG_KIB);
+    let most = |name: &str, kib: f64| {
+        let held = value(name)
+            .zip(per_kib)
+            .map(|(ns, each)| SYNCED_SHARE * ns / each);
+        held.map_or(kib, |held| held.min(kib)) as u16
+    };
+    (most("SYNC", MIB_KIB), most("SYNF", SYNCED_KIB))
 }
 
 /// Names of a block of a directory, by what the device takes for each name of a listing and for a block of a file. What
@@ -200,6 +217,7 @@ pub(crate) fn sizes(vector: &SystemVector) -> (Sizes, Option<u64>) {
         write_kib_per_s: write_ns(vector).map_or(0, |ns| power_of_two(1e9 / ns)),
         seeks: seeks(vector),
         place_ns: place_ns(vector),
+        synced_kib: synced_kib(vector),
         writes_closed: vector
             .named("CLOSET")
             .zip(vector.named("CLOSEW"))
@@ -235,6 +253,19 @@ mod tests {
     use super::*;
     use crate::cost::FileSystemName;
     use fsage_core::metric::MetricId;
+
+    #[test]
+    fn no_more_is_taken_off_a_sync_than_it_took() {
+        let kib = |sync_ns: f64, long_ns: f64| {
+            let metrics = [("SYNC", sync_ns), ("SYNF", 3e4), ("FDS16384", long_ns)];
+            let metrics = metrics.map(|(name, v)| (MetricId::parse(name).unwrap(), v, v, v));
+            synced_kib(&SystemVector::new("s", metrics))
+        };
+        assert_eq!(kib(1e6, 4e6), (1024, 10));
+        // The long write was disturbed: 800 KiB of it take as long.
+        assert_eq!(kib(1e6, 1e6 * LONG_KIB / 1000.0), (800, 10));
+        assert_eq!(kib(1e6, 1e6 * LONG_KIB / 100.0), (80, 2));
+    }
 
     #[test]
     fn data_of_small_files_comes_with_inodes_where_the_first_read_costs_less() {

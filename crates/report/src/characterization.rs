@@ -303,11 +303,18 @@ pub(crate) fn program_of(processes: &[ProcessStats], pid: u32) -> Option<&str> {
     None
 }
 
+/// The size of an ext4 in which an aging workload for a file system of that size, whose files take so many bytes at most,
+/// is sure to have room: inodes and journal take some, root keeps a twentieth.
+pub fn room_for(size_bytes: u64, peak_bytes: u64) -> u64 {
+    let needed = (peak_bytes as f64 / 0.82) as u64 + (8 << 20);
+    size_bytes.max(needed)
+}
+
 /// What one would do with it.
 fn next(page: &mut Page, shown: &ShownTrace, file: &str, details: bool) {
     let word = quoted(file);
     if let Some(made) = aging(&shown.meta) {
-        let size = made.size_bytes.div_ceil(1 << 20);
+        let size = room_for(made.size_bytes, made.peak_bytes).div_ceil(1 << 20);
         page.verbatim(format!(
             "next: fsage age apply {word} scratch:ext4,size={size}M --keep aged.fsi"
         ));

@@ -47,7 +47,7 @@ pub(super) fn parameters(
 }
 
 fn ext(device: &BlockDevice) -> BTreeMap<String, String> {
-    let Some(program) = program("dumpe2fs") else {
+    let Some(program) = find_program("dumpe2fs") else {
         return BTreeMap::new();
     };
     let path = format!("/dev/{}", device.name);
@@ -64,7 +64,7 @@ fn ext(device: &BlockDevice) -> BTreeMap<String, String> {
 
 /// Each `key=value` of xfs_info, after the section it stands in.
 fn xfs(mounted: &Path) -> BTreeMap<String, String> {
-    let (Some(program), Some(dir)) = (program("xfs_info"), mounted.to_str()) else {
+    let (Some(program), Some(dir)) = (find_program("xfs_info"), mounted.to_str()) else {
         return BTreeMap::new();
     };
     let text = output(&program, &[dir]).unwrap_or_default();
@@ -154,16 +154,6 @@ fn names(dir: &Path) -> Vec<String> {
         .collect();
     all.sort();
     all
-}
-
-/// A tool that may stand where only root's `PATH` looks.
-fn program(name: &str) -> Option<PathBuf> {
-    find_program(name).or_else(|| {
-        ["/usr/sbin", "/sbin"]
-            .iter()
-            .map(|dir| Path::new(dir).join(name))
-            .find(|path| path.exists())
-    })
 }
 
 #[cfg(test)]

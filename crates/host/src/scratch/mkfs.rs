@@ -13,6 +13,9 @@ use crate::HostError;
 /// Background initialisation of inode tables and journal would run into the measurement.
 const EXT_EXTENDED: &str = "lazy_itable_init=0,lazy_journal_init=0";
 
+/// Where programs of administrators are: `su`, cron and systemd give paths without them.
+const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
 /// What was run to make a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Made {
@@ -150,9 +153,11 @@ fn options(spec: &ScratchSpec) -> Vec<String> {
 
 /// The program in `PATH`.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = SYSTEM_DIRECTORIES.map(PathBuf::from);
     std::env::split_paths(&path)
         .filter(|dir| !dir.as_os_str().is_empty())
+        .chain(system)
         .map(|dir| dir.join(name))
         .find(|file| rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok())
 }

@@ -6,13 +6,17 @@ use crate::namespace::process::OpenId;
 use crate::namespace::tree::Ino;
 use crate::pattern::{Advice, Stream};
 
-/// How the kernel's requests bring what a read finds, in pages.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Requested {
-    /// Of the request that was under way and whose first page it reads.
+/// How the kernel's requests bring the pages of a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Requested {
+    /// How many pages it reads, where all of them were asked for ahead; 0 of any other.
+    pub ahead: u64,
+    /// Of the request that was under way and whose first page is among them, pages.
     pub came_to: u64,
-    /// Those behind what it has to wait for itself.
+    /// Pages behind those that it has to wait for itself.
     pub along: u64,
+    /// Pages that it asks for ahead.
+    pub asks: u64,
 }
 
 impl View {
@@ -44,16 +48,14 @@ impl View {
             Advice::Usual => most,
         };
         let history = || self.pages.history(ino.0, first, most);
-        self.requested = Requested {
-            came_to: stream.comes_to((first, last)),
-            along: 0,
-        };
+        self.requested.came_to = stream.comes_to((first, last));
         let ahead = stream.read((first, last), missed, most, history);
         let end = ahead.end.min(pages_of(step, ino));
         if missed {
             self.requested.along = end.saturating_sub(ahead.start);
         } else if ahead.start < end {
             stream.asks(&(ahead.start..end));
+            self.requested.asks = end - ahead.start;
         }
         if let Some(kept) = self.stream(open, serial) {
             *kept = stream;

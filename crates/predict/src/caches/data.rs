@@ -324,13 +324,11 @@ impl View {
             let next = self.next_listed(step, ino, offset);
             let ino = self.placed(step, ino);
             let found = self.ask_data(step, ino, (offset, length), Relation::Sequential, next);
+            let pages = (length + offset % PAGE_BYTES).div_ceil(PAGE_BYTES);
+            self.requested.ahead = pages;
             if let Some(request) = &mut self.request {
-                let own = (length + offset % PAGE_BYTES).div_ceil(PAGE_BYTES);
-                let came_to = self.requested.came_to;
                 request.ahead = true;
-                request.waits = came_to > 0;
-                request.came_along = came_to == 0;
-                request.brings = came_to.saturating_sub(own);
+                request.waits = self.requested.came_to > 0;
             }
             self.note_data(step, ino, (offset, length), next);
             if found.is_none_or(|[found, _]| found != Found::Held) {

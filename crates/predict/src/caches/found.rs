@@ -8,7 +8,7 @@ use crate::namespace::tree::Ino;
 use crate::pattern::{Advice, Relation};
 
 /// The largest file whose data btrfs keeps with its inode (`max_inline`).
-const INLINE_BYTES: u64 = 2048;
+pub(super) const INLINE_BYTES: u64 = 2048;
 /// Largest request for which the distance of a random read is looked at; beyond, transfer dominates.
 const SMALL_KIB: f64 = 64.0;
 
@@ -134,7 +134,6 @@ impl View {
         if let Some(request) = &mut self.request {
             let stem = self.sizes.reached(read.stem(usual));
             request.waits = true;
-            request.brings = self.requested.along;
             request.near = matches!(stem, Stem::RfN | Stem::RfS | Stem::Rd);
         }
         if founds.is_none_or(|founds| founds.contains(&Found::Elsewhere)) {

@@ -397,8 +397,6 @@ impl View {
             waits: true,
             near,
             ahead: false,
-            brings: 0,
-            came_along: false,
         });
     }
 

@@ -27,7 +27,7 @@ mod room;
 pub mod rules;
 pub(crate) mod sync;
 
-use ahead::Requested;
+pub(crate) use ahead::Requested;
 use copies::Copies;
 use dirty::Dirty;
 pub use dirty::Throttle;
@@ -108,6 +108,8 @@ pub struct Sizes {
     pub seeks: bool,
     /// What it takes to write at one more place, roughly: a power of two of nanoseconds; 0: unknown.
     pub place_ns: u64,
+    /// How many KiB of what a `sync` writes of one file, and of each other, can have a part in what it costs.
+    pub synced_kib: (u16, u16),
     /// Whether what was truncated and written again is written when it is closed.
     pub writes_closed: bool,
     /// Whether copies share the blocks of what they are copies of.
@@ -227,7 +229,7 @@ pub struct View {
     answers: Answers,
     /// What the last operation asked of it.
     pub(crate) request: Option<Request>,
-    requested: Requested,
+    pub(crate) requested: Requested,
     /// Whether the data that was read is kept with the inode, and came with it.
     pub(crate) came_with_inode: bool,
     /// Whether it gives its processor to others before it ends.

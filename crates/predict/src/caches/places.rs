@@ -225,8 +225,6 @@ impl View {
             waits: false,
             near: false,
             ahead: false,
-            brings: 0,
-            came_along: false,
         });
         // What follows within a file came with what was asked for before it; others' requests come while one waits.
         let goes_on = matches!(relation, Relation::Sequential | Relation::Same);

@@ -4,6 +4,7 @@ use fsage_cache::{PAGE_BYTES, PageState};
 use fsage_core::{CLOSE_BY_DUP, OpKind, Tid};
 use rustc_hash::FxHashMap;
 
+use super::found::INLINE_BYTES;
 use super::sync::stream;
 use super::{PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Gap, Stem};
@@ -66,6 +67,8 @@ impl Row {
 
 /// Files of TRF and TRP are no larger, nearly.
 const SMALL_KIB: f64 = 64.0;
+/// What goes from the files of TRPD.
+const CUT_KIB: f64 = 16.0;
 /// What CLOSEU was measured with.
 const CLOSED_KIB: f64 = 4.0;
 
@@ -182,13 +185,27 @@ impl View {
         let unwritten = dirty_kib > 0.0 && state.extended;
         let added = old.min(new).saturating_sub(state.disk_size);
         // The page that holds the end is made to end with zeros, and written as well.
-        let writes = unwritten && (added > 0 || old % PAGE_BYTES > 0);
+        let ends = old % PAGE_BYTES > 0 && (new >= old || self.sizes.file_system.writes_new_end());
+        let inline = self.sizes.inline && old <= INLINE_BYTES;
+        let writes = unwritten && (added > 0 || ends) && !inline;
         let added_kib = kib_of(added).max(PAGE_KIB).min(dirty_kib);
         let charge = if new >= old && writes {
             Charge::sized(Stem::TrXD, step.gap, added_kib)
         } else if new >= old {
             Charge::once(Stem::TrX, step.gap)
         } else if new > 0 && writes {
+            if kib > SMALL_KIB {
+                // It is of a file from which no more than CUT_KIB go.
+                let stem = match self.mostly_dirty(ino, old) {
+                    true => Stem::TrD,
+                    false => self.cutting(ino, old, written),
+                };
+                charges.push(Charge::sized(stem, step.gap, kib));
+                charges.push(Charge {
+                    times: -1.0,
+                    ..Charge::sized(stem, step.gap, CUT_KIB)
+                });
+            }
             Charge::sized(Stem::TrPD, step.gap, added_kib)
         } else if new > 0 && kib <= SMALL_KIB {
             Charge::once(Stem::TrP, step.gap)
@@ -272,7 +289,9 @@ impl View {
         }
         let end_ns = step.op.end_ns();
         self.state(ino).closed_ns = end_ns;
-        self.gives_way = self.sizes.file_system.gives_way_as_it_writes();
+        // What is kept with the inode asks nobody for anything.
+        let inline = self.sizes.inline && step.ns.tree.size(ino) <= INLINE_BYTES;
+        self.gives_way = self.sizes.file_system.gives_way_as_it_writes() && !inline;
         self.drive_writes(step);
     }
 

@@ -14,11 +14,11 @@ use crate::namespace::tree::{Held, Ino, NodeKind};
 const SEQUENCE_NS: u64 = 5_000_000;
 /// Files of FDSA.
 const SMALL_BYTES: u64 = 64 << 10;
-const MIB_KIB: f64 = 1024.0;
+pub(crate) const MIB_KIB: f64 = 1024.0;
 /// The longest write of FDS.
-const LONG_KIB: f64 = 16384.0;
+pub(crate) const LONG_KIB: f64 = 16384.0;
 /// Of each file of SYNF.
-const SYNCED_KIB: f64 = 10.0;
+pub(crate) const SYNCED_KIB: f64 = 10.0;
 /// What begins at most so far from where the last write ended goes on with it.
 const NEAR_BYTES: u64 = 64 << 10;
 /// Blocks of FDSR, and how far apart they are.
@@ -435,8 +435,11 @@ impl View {
         }
         if files > 1.0 {
             charges.push(Charge::many(Stem::SynF, step.gap, files - 1.0));
-            // Less than nothing where files are smaller.
-            charges.push(stream(kib - MIB_KIB - (files - 1.0) * SYNCED_KIB));
+            // Less than nothing where files are smaller, and never less than what was measured holds.
+            let (first, other) = self.sizes.synced_kib;
+            let most = f64::from(first) + (files - 1.0) * f64::from(other);
+            let more = kib - MIB_KIB - (files - 1.0) * SYNCED_KIB;
+            charges.push(stream(more.max(-most)));
         } else if kib > MIB_KIB {
             charges.push(Charge::sized(Stem::Fsy, step.gap, kib - MIB_KIB));
         }

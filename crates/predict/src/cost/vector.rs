@@ -130,6 +130,12 @@ impl FileSystemName {
         self == Self::of("xfs") || self == Self::of("btrfs")
     }
 
+    /// Whether a cut writes the page in which the file ends then, where that was in the file before. XFS writes what is
+    /// beyond the size on the device alone (`xfs_setattr_size`).
+    pub fn writes_new_end(self) -> bool {
+        self != Self::of("xfs")
+    }
+
     /// How many bytes of names an inode has room for, and how many each takes beside itself, where small directories need
     /// no block (`xfs_dir2_sf_hdr`, `xfs_dir2_sf_entry`; inodes of 512 bytes).
     pub fn keeps_names_in_inode(self) -> Option<(u64, u64)> {

@@ -11,6 +11,9 @@ use super::thread::{Item, Stage, State};
 use super::waiting::Waiting;
 use crate::arm::Asks;
 
+/// Entries of a ring, 32,768 at most.
+const MOST_AT_ONCE: usize = 1 << 15;
+
 impl Schedule {
     /// Its own work is done at `at`: asks the device, or waits for who makes the same file stable; whether it does, and its
     /// processor goes to others.
@@ -31,6 +34,10 @@ impl Schedule {
                 self.waits_for_lock(slot, at);
             }
             return !has_it;
+        }
+        let reads_ahead = item.asks_ahead_ns > 0 || item.requested.came_to > 0;
+        if reads_ahead && self.machine.in_memory {
+            return self.reads_ahead(slot, at);
         }
         if !self.machine.in_memory && !self.directories.enter(slot, item) {
             // It has worked, and comes here again once it has the directory.
@@ -257,7 +264,8 @@ impl Schedule {
         let Some(item) = &mut thread.now else { return };
         thread.began = item.asked_at.unwrap_or(at);
         if several {
-            item.latency = self.device.in_requests(item.latency, item.request);
+            item.asks_ahead_ns = self.device.asked_ahead_ns(item.latency, item.requested);
+            item.latency = self.device.in_requests(item.latency, item.requested);
         }
         let came_ns = thread.ahead.came_ns(item, at, &self.device);
         item.latency.total_ns -= came_ns;
@@ -309,6 +317,10 @@ impl Schedule {
             };
             add(&mut self.waits, item.kind, waited.max(least));
             add(&mut self.queued, item.kind, queued_ns as f64);
+            let own = item.served_by.is_some() && item.latency.device_ns <= 0.0;
+            if own && thread.unanswered.len() < MOST_AT_ONCE {
+                thread.unanswered.push((item.kind, at));
+            }
         }
         if let Some(deed) = &item.locks {
             self.unlock(deed, at);

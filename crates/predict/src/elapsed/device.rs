@@ -11,6 +11,7 @@ use super::contention::AtOnce;
 use super::thread::{Item, Rest};
 use super::waiting::{Line, Waiting};
 use crate::arm::{Arm, Asks};
+use crate::caches::Requested;
 use crate::cost::SystemVector;
 use crate::cost::ledger::Latency;
 use crate::drive::{Drive, Figures, Found, Of, Request, access_ns};
@@ -149,33 +150,49 @@ impl Device {
         }
     }
 
-    /// In memory a read of what has come with its inode is the caller's own work.
-    pub fn apart_from(&self, latency: Latency, came_with_inode: bool) -> Latency {
-        let own = self.in_memory && came_with_inode;
+    /// In memory what has come with its inode is the caller's own work to read. So is to cut what a close began to write: that
+    /// is written when it comes.
+    pub fn apart_from(&self, latency: Latency, kind: OpKind, came_with_inode: bool) -> Latency {
+        let cuts = matches!(kind, OpKind::Truncate | OpKind::Ftruncate);
+        let own = self.in_memory && (came_with_inode || cuts);
         Latency {
             device_ns: if own { 0.0 } else { latency.device_ns },
             ..latency
         }
     }
 
-    /// Has a read from a drive take what the request of the kernel's takes to which it comes first, and those that find
-    /// what came along nothing. A metric is the mean of both.
-    pub fn in_requests(&self, mut latency: Latency, request: Option<Request>) -> Latency {
-        let (Some(drive), Some(request)) = (&self.drive, request) else {
-            return latency;
-        };
-        let own = (request.end - request.first).div_ceil(PAGE_BYTES).max(1);
-        let more_ns = match request {
-            Request { came_along, .. } if came_along => -latency.ahead_ns,
-            Request { ahead, brings, .. } if ahead => latency.ahead_ns * brings as f64 / own as f64,
-            Request { brings, .. } => drive.passing_ns(brings.saturating_mul(PAGE_BYTES)),
+    /// Has a read take what the request of the kernel's takes to which it comes first, and those that find what came along
+    /// nothing of that. A metric is the mean of both. In memory threads of the kernel work for the request.
+    pub fn in_requests(&self, mut latency: Latency, requested: Requested) -> Latency {
+        let Requested {
+            ahead,
+            came_to,
+            along,
+            ..
+        } = requested;
+        let more_ns = match &self.drive {
+            _ if ahead > 0 && (came_to == 0 || self.in_memory) => -latency.ahead_ns,
+            _ if ahead > 0 => {
+                let more = came_to.saturating_sub(ahead);
+                latency.ahead_ns * more as f64 / ahead as f64
+            }
+            Some(drive) => drive.passing_ns(along.saturating_mul(PAGE_BYTES)),
+            None => 0.0,
         };
         latency.total_ns += more_ns;
         latency.device_ns += more_ns;
-        if request.ahead {
+        if ahead > 0 {
             latency.ahead_ns += more_ns;
         }
         latency
+    }
+
+    /// How long what a read asks for ahead takes in memory: as long for each page as what it reads took.
+    pub fn asked_ahead_ns(&self, latency: Latency, requested: Requested) -> u64 {
+        if !self.in_memory || requested.ahead == 0 {
+            return 0;
+        }
+        (latency.ahead_ns * requested.asks as f64 / requested.ahead as f64) as u64
     }
 
     /// For how long it reads ahead at most while nobody asks: as far as a drive does.
@@ -687,35 +704,37 @@ mod tests {
             waits: true,
             near: true,
             ahead: false,
-            brings: 0,
-            came_along: false,
         }
     }
 
     #[test]
     fn who_comes_to_a_request_first_waits_for_all_of_it() {
         let device = drive();
-        let comes = |brings: u64, came_along: bool, ahead: bool| {
+        let comes = |requested: Requested| {
+            let ahead = requested.ahead > 0;
             let latency = Latency {
                 total_ns: 120.0,
                 device_ns: 100.0,
                 ahead_ns: if ahead { 100.0 } else { 0.0 },
                 ..Latency::default()
             };
-            let request = Request {
-                brings,
-                came_along,
-                ahead,
-                ..near(0)
-            };
-            let latency = device.in_requests(latency, Some(request));
+            let latency = device.in_requests(latency, requested);
             (latency.device_ns, latency.memory_ns())
         };
+        let ahead = |came_to: u64| Requested {
+            ahead: 1,
+            came_to,
+            ..Requested::default()
+        };
         // One page of eight, one of those behind it, and one that is asked for with three others.
-        assert_eq!(comes(7, false, true), (800.0, 20.0));
-        assert_eq!(comes(0, true, true), (0.0, 20.0));
+        assert_eq!(comes(ahead(8)), (800.0, 20.0));
+        assert_eq!(comes(ahead(0)), (0.0, 20.0));
         let passing_ns = 12.0 * 1e9 / 2e5;
-        assert_eq!(comes(3, false, false), (100.0 + passing_ns, 20.0));
+        let asked = Requested {
+            along: 3,
+            ..Requested::default()
+        };
+        assert_eq!(comes(asked), (100.0 + passing_ns, 20.0));
     }
 
     fn read(device: &mut Device, slot: usize, kib: u64, at: u64) -> u64 {

@@ -12,6 +12,8 @@ pub(super) enum What {
     Free(usize, Then),
     /// The thread's request reaches who works for a device in memory, and takes so long there.
     Asks(usize, u64),
+    /// The same of what the kernel asks for ahead, for which nobody waits yet.
+    AsksAhead(usize, u64),
     /// A thread of the kernel has done what it was asked for.
     Done(Who),
     /// The thread's request reaches the device.

@@ -49,6 +49,8 @@ pub struct Event {
     pub ends: bool,
     /// Whoever serves it, where the thread only asks for it and goes on.
     pub served_by: Option<usize>,
+    /// Whether the one asked for before had no answer yet.
+    pub answered_with_last: bool,
     /// What it does to locks of files.
     pub locks: Option<Box<Locking>>,
 }
@@ -207,6 +209,8 @@ struct Asked {
     numbers: VecDeque<u64>,
     /// What came and nothing was taken to have waited for yet.
     came: usize,
+    /// When the last of all had ended.
+    until: u64,
 }
 
 /// Every thread of a trace.
@@ -272,11 +276,8 @@ impl Follow {
         self.pause(op, start, &mut event);
         self.answers(op, start, &mut event);
         if asked {
-            self.asks(
-                slot,
-                start.saturating_add(op.latency_ns.unwrap_or(0)),
-                &mut event,
-            );
+            let end = start.saturating_add(op.latency_ns.unwrap_or(0));
+            self.asks(slot, (start, end), &mut event);
         }
         // Who waits for a lock uses none.
         let locks = op.kind == OpKind::Lock && LockCall::of(op.flags).is_some();
@@ -323,8 +324,8 @@ impl Follow {
         slot
     }
 
-    /// A thread asks for what has ended at `end`.
-    fn asks(&mut self, slot: usize, end: u64, event: &mut Event) {
+    /// A thread asks at `start` for what has ended at `end`.
+    fn asks(&mut self, slot: usize, (start, end): (u64, u64), event: &mut Event) {
         let server = *self.server.get_or_insert_with(|| {
             self.threads.push(Thread::default());
             self.threads.len() - 1
@@ -336,6 +337,8 @@ impl Follow {
         server.ops += 1;
         let number = server.ops;
         if let Some(thread) = self.threads.get_mut(slot) {
+            event.answered_with_last = start < thread.asked.until;
+            thread.asked.until = thread.asked.until.max(end);
             thread.asked.ends.push(Reverse(end));
             thread.asked.numbers.push_back(number);
         }

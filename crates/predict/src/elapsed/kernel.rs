@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use super::due::What;
 use super::fair::{Then, Who};
 use super::schedule::Schedule;
+use super::thread::Stage;
 
 /// How many they are: in [`super::fair`] they are the first ones.
 pub(super) const KERNEL: usize = 2;
@@ -22,6 +23,8 @@ const WAKING_NS: u64 = 7_000;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
     slot: usize,
+    /// Whether it sleeps until it has that.
+    waits: bool,
     /// How long all of it takes.
     ns: u64,
     asked_at: u64,
@@ -38,8 +41,41 @@ impl Schedule {
     }
 
     /// Its request is there.
-    pub(super) fn asked(&mut self, slot: usize, ns: u64, asked_at: u64) {
-        self.hand_on(WORKER, Request { slot, ns, asked_at });
+    pub(super) fn asked(&mut self, (slot, waits): (usize, bool), ns: u64, asked_at: u64) {
+        let request = Request {
+            slot,
+            waits,
+            ns,
+            asked_at,
+        };
+        self.hand_on(WORKER, request);
+    }
+
+    /// What a read asks for ahead at `at`, and whether it sleeps until what it comes to is there.
+    pub(super) fn reads_ahead(&mut self, slot: usize, at: u64) -> bool {
+        let Some(thread) = self.threads.get_mut(slot) else {
+            return false;
+        };
+        let Some(item) = &mut thread.now else {
+            return false;
+        };
+        let ns = std::mem::take(&mut item.asks_ahead_ns);
+        let coming = thread.coming;
+        let waits = item.requested.came_to > 0 && coming.is_awaited();
+        if ns > 0 {
+            thread.coming.asked += 1;
+        }
+        if waits {
+            thread.coming.awaited = Some((coming.asked, at));
+            thread.stage = Stage::Finish;
+        }
+        if ns > 0 {
+            self.plan(at, What::AsksAhead(slot, ns));
+        }
+        if waits {
+            self.plan(at, What::Free(slot, Then::Sleeps));
+        }
+        waits
     }
 
     fn hand_on(&mut self, who: Who, request: Request) {
@@ -56,7 +92,13 @@ impl Schedule {
     fn has_done(&mut self, request: Request) {
         let took_ns = self.now.saturating_sub(request.asked_at);
         if let Some(thread) = self.threads.get_mut(request.slot) {
-            thread.queued_ns = took_ns.saturating_sub(request.ns);
+            if request.waits {
+                thread.queued_ns = took_ns.saturating_sub(request.ns);
+            } else if let Some(since) = thread.coming.comes() {
+                thread.queued_ns = self.now.saturating_sub(since);
+            } else {
+                return;
+            }
         }
         self.fair.wakes(request.slot + KERNEL, self.now);
     }

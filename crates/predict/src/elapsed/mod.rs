@@ -36,6 +36,7 @@ mod waiting;
 use fsage_core::{Op, OpFlags, OpKind};
 
 use crate::arm::Asks;
+use crate::caches::Requested;
 use crate::caches::View;
 use crate::cost::SystemVector;
 use crate::cost::ledger::Latency;
@@ -50,6 +51,7 @@ pub(crate) struct Wanted {
     request: Option<Request>,
     /// The same one by one, where a device is followed so.
     asks: Option<Box<Asks>>,
+    requested: Requested,
     gives_way: bool,
     came_with_inode: bool,
 }
@@ -61,6 +63,7 @@ impl Wanted {
         let asks = view.map(|view| &view.asks);
         Self {
             request: view.and_then(|view| view.request),
+            requested: view.map(|view| view.requested).unwrap_or_default(),
             gives_way: view.is_some_and(|view| view.gives_way),
             came_with_inode: view.is_some_and(|view| view.came_with_inode),
             asks: asks
@@ -111,7 +114,7 @@ impl Replay {
         let asks = wanted.asks.as_deref();
         let device = &self.schedule.device;
         let latency = device.asked_for(latency, past_cache, asks);
-        let latency = device.apart_from(latency, wanted.came_with_inode);
+        let latency = device.apart_from(latency, op.kind, wanted.came_with_inode);
         let mut awaits = event.awaits.clone();
         if let Some(awaits) = &mut awaits {
             awaits.think_ns *= self.own_work;
@@ -128,6 +131,8 @@ impl Replay {
             think_ns: (event.think_ns * self.own_work) as u64,
             latency,
             request: wanted.request,
+            requested: wanted.requested,
+            asks_ahead_ns: 0,
             asks: wanted.asks,
             gives_way: wanted.gives_way,
             charged,
@@ -135,6 +140,7 @@ impl Replay {
             spawns: event.spawns,
             ends: event.ends,
             served_by: event.served_by,
+            answered_with_last: event.answered_with_last,
             locks: locks.and_then(|locks| locks.deed.clone()).map(Box::new),
             asked_at: None,
         };
@@ -419,6 +425,19 @@ mod tests {
         let (elapsed, waited, _) = case.ends();
         assert_eq!(elapsed, 6000.0);
         assert!((4000.0..5000.0).contains(&waited), "{waited}");
+    }
+
+    #[test]
+    fn what_is_asked_for_at_once_and_needs_no_device_is_answered_after_the_last() {
+        let mut case = Case::on(None, false);
+        for (start, took) in [(0, 30), (1, 29), (2, 28), (100, 10)] {
+            let mut op = Op::new(OpKind::Read, Pid(1), Tid(1), start);
+            (op.latency_ns, op.record) = (Some(took), OpFlags::URING);
+            case.push(&op, 10.0, 0.0);
+        }
+        // It asks for one 1 after the other.
+        let (_, waited, _) = case.ends();
+        assert_eq!(waited, 2.0 * 11.0 + 11.0);
     }
 
     /// What several at once take each was measured: 250 where one alone takes 1000. To ask takes one each.

@@ -53,6 +53,9 @@ fn share_in_call(kind: OpKind) -> f64 {
     }
 }
 
+/// What is done at once by who asked takes no longer: towards the end of time nothing is known.
+const MOST_ANSWERED_NS: u64 = 1 << 32;
+
 /// Operations that wait before a thread without any is taken to sleep.
 const MOST_PENDING: usize = 1 << 16;
 
@@ -242,6 +245,22 @@ impl Schedule {
         self.advance(true);
         // What never came together to an access takes its time all the same.
         self.end_ns = self.end_ns.saturating_add(self.device.rest_of_owed());
+        for slot in 0..self.threads.len() {
+            self.answer(slot);
+        }
+    }
+
+    /// What a thread was asked for at once and has done is answered when it has done all.
+    fn answer(&mut self, slot: usize) {
+        let thread = self.threads.get_mut(slot);
+        let done = thread.map_or_else(Vec::new, |t| std::mem::take(&mut t.unanswered));
+        let until = done.last().map_or(0, |last| last.1);
+        for (kind, at) in done {
+            let waited = until.saturating_sub(at);
+            if waited < MOST_ANSWERED_NS {
+                add(&mut self.waits, kind, waited as f64);
+            }
+        }
     }
 
     pub(super) fn wake(&mut self, slot: usize, at: u64) {
@@ -253,7 +272,7 @@ impl Schedule {
 
     pub(super) fn plan(&mut self, at: u64, what: What) {
         self.numbers += 1;
-        if let What::Ready(_) | What::Asks(..) | What::Done(_) = what {
+        if let What::Ready(_) | What::Asks(..) | What::AsksAhead(..) | What::Done(_) = what {
             self.fair.will_wake(at);
         }
         let number = self.numbers;
@@ -309,7 +328,7 @@ impl Schedule {
 
     fn happen(&mut self, due: Due) {
         self.now = self.now.max(due.at);
-        if let What::Ready(_) | What::Asks(..) | What::Done(_) = due.what {
+        if let What::Ready(_) | What::Asks(..) | What::AsksAhead(..) | What::Done(_) = due.what {
             self.fair.woke();
         }
         match due.what {
@@ -318,7 +337,8 @@ impl Schedule {
                 self.free = self.free.saturating_add(1);
                 self.fair.leaves(slot + KERNEL, due.at, then);
             }
-            What::Asks(slot, ns) => self.asked(slot, ns, due.at),
+            What::Asks(slot, ns) => self.asked((slot, true), ns, due.at),
+            What::AsksAhead(slot, ns) => self.asked((slot, false), ns, due.at),
             What::Done(who) => self.worked_for(who, due.at),
             What::Arrives(slot) => {
                 if !self.next_of_many(slot, due.at) {
@@ -428,6 +448,9 @@ impl Schedule {
 
     /// Takes an operation up; whether the thread keeps its processor.
     fn take(&mut self, slot: usize, item: Item, at: u64) -> bool {
+        if !item.answered_with_last {
+            self.answer(slot);
+        }
         let Some(thread) = self.threads.get_mut(slot) else {
             return false;
         };

@@ -9,11 +9,35 @@ use super::device::Asked;
 use super::follow::{Awaits, Pieces, Wake};
 use super::locks::Deed;
 use crate::arm::Asks;
+use crate::caches::Requested;
 use crate::cost::ledger::Latency;
 use crate::drive::Request;
 
 /// Ends of a thread's operations that are kept at least.
 const KEPT_ENDS: usize = 16;
+
+/// What the kernel asked for ahead of a thread in memory, one after the other.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Coming {
+    pub asked: u64,
+    came: u64,
+    /// How many have to be there before the thread goes on, and since when it sleeps.
+    pub awaited: Option<(u64, u64)>,
+}
+
+impl Coming {
+    /// Whether something is under way.
+    pub fn is_awaited(self) -> bool {
+        self.came < self.asked
+    }
+
+    /// One is there; since when the thread slept, if it was for that.
+    pub fn comes(&mut self) -> Option<u64> {
+        self.came += 1;
+        let (_, since) = self.awaited.take_if(|(number, _)| self.came >= *number)?;
+        Some(since)
+    }
+}
 
 /// One operation of a thread and what comes before it.
 #[derive(Debug, Clone)]
@@ -29,6 +53,10 @@ pub(super) struct Item {
     pub latency: Latency,
     /// What of it is a read from a drive.
     pub request: Option<Request>,
+    /// How the kernel's requests bring it.
+    pub requested: Requested,
+    /// How long what it asks for ahead in memory takes there.
+    pub asks_ahead_ns: u64,
     /// The same one by one.
     pub asks: Option<Box<Asks>>,
     /// Whether its processor goes to others that wait for one before it ends.
@@ -41,6 +69,8 @@ pub(super) struct Item {
     pub ends: bool,
     /// The thread that it is handed to when its own comes to it.
     pub served_by: Option<usize>,
+    /// Whether it was asked for before the last one had its answer.
+    pub answered_with_last: bool,
     /// What it does to locks of files: takes them after its own work, gives them up at its end.
     pub locks: Option<Box<Deed>>,
     pub asked_at: Option<u64>,
@@ -151,6 +181,9 @@ pub(super) struct Thread {
     pub ends: VecDeque<u64>,
     /// How it reads on.
     pub ahead: Ahead,
+    pub coming: Coming,
+    /// What it was asked for at once and did itself, and when: the answers come together, after the last.
+    pub unanswered: Vec<(OpKind, u64)>,
 }
 
 impl Thread {

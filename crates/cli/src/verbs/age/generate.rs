@@ -58,7 +58,10 @@ pub fn run(args: &AgeGenerateArgs) -> Result<Exit> {
     ui::note(&format!(
         "next: fsage age apply {} scratch:ext4,size={}",
         quoted(&args.output.display().to_string()),
-        asked(made.size_bytes.max(needed(made.peak_bytes))),
+        asked(fsage_report::characterization::room_for(
+            made.size_bytes,
+            made.peak_bytes
+        )),
     ));
     for (what, count) in &made.left_out {
         ui::line(&format!("  left out: {what}: {}", units::count(*count)));
@@ -71,12 +74,6 @@ pub fn run(args: &AgeGenerateArgs) -> Result<Exit> {
         })?;
     }
     Ok(Exit::Done)
-}
-
-/// The size of an ext4 in which so many bytes of files are sure to have room: its inodes and journal take some, root keeps a
-/// twentieth.
-fn needed(bytes: u64) -> u64 {
-    (bytes as f64 / 0.82) as u64 + (8 << 20)
 }
 
 /// A size that is no less, as a target is asked for by.

@@ -158,11 +158,13 @@ pub(super) fn is_device(path: &[u8]) -> bool {
 /// Where the `>` stands that closes an annotation (strace escapes those within a path).
 fn annotation_end(body: &[u8]) -> Option<usize> {
     let mut depth = 0;
+    // A path may end so.
+    let socket = !body.starts_with(b"/");
     for (at, &byte) in body.iter().enumerate() {
         match byte {
             b'<' => depth += 1,
             // `->` stands between the addresses of a socket.
-            b'>' if at > 0 && body[at - 1] == b'-' => {}
+            b'>' if socket && at > 0 && body[at - 1] == b'-' => {}
             b'>' if depth == 0 => return Some(at),
             b'>' => depth -= 1,
             _ => {}
@@ -349,6 +351,8 @@ mod tests {
             Some((Some(3), path(b"/a<b>", false)))
         );
         assert_eq!(Arg(b"AT_FDCWD</x>").fd(), Some((None, path(b"/x", false))));
+        let kept = Arg(b"4</etc/passwd->").fd();
+        assert_eq!(kept, Some((Some(4), path(b"/etc/passwd-", false))));
         for gone in [
             &b"4</x>(deleted)"[..],
             b"4</x<deleted>>",
