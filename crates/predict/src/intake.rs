@@ -2,7 +2,7 @@
 
 use fsage_core::metric::MetricId;
 use fsage_core::{DevId, FileId};
-use fsage_format::profile::{Environment, MetricValue, SystemProfile};
+use fsage_format::profile::{Environment, MetricValue, NOT_OFFERED, SystemProfile};
 use fsage_format::snapshot::{SnapshotEntry, extent_flags};
 
 use crate::cost::{Estimate, FileSystemName, Machine, SystemVector, slowness};
@@ -17,6 +17,11 @@ impl SystemVector {
         vector.machine = machine(profile);
         vector.target = target(profile);
         vector.broken_off = profile.incomplete_reason().map(str::to_owned);
+        let refused = profile.absent.iter();
+        let refused = refused.filter(|absent| absent.reason.starts_with(NOT_OFFERED));
+        vector.not_offered = refused
+            .filter_map(|absent| Some(MetricId::parse(&absent.name)?.family()))
+            .collect();
         let whole = profile
             .disturbances
             .iter()

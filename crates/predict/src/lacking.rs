@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::cost::{Plan, Stem, cut_short};
+use crate::cost::{Stem, cut_short};
 use crate::result::{Incomplete, MissingCost};
 use crate::run::{Predictor, Target};
 
@@ -45,8 +45,27 @@ impl Target {
             .iter()
             .map(|&stem| (stem, self.ledger.uses(stem)))
             .filter(|&(_, uses)| uses > 0);
-        used.filter_map(|(stem, uses)| substitute(stem, uses, &self.plan))
+        used.filter_map(|(stem, uses)| self.substitute(stem, uses))
             .collect()
+    }
+
+    fn substitute(&self, stem: Stem, uses: u64) -> Option<String> {
+        let name = stem.name();
+        let other = self.plan.substitute(stem)?;
+        let refused = &self.vector.not_offered;
+        if stem.family().is_some_and(|family| refused.contains(&family)) {
+            return Some(format!(
+                "{} ({name}): not offered there, so that a program fails or goes another way; {other} stands in for it in \
+                 {uses} uses",
+                what(stem)
+            ));
+        }
+        Some(match other.as_str() {
+            "" => format!(
+                "{name} was not measured and is taken to be in the costs of the calls ({uses} uses)"
+            ),
+            other => format!("{name} was not measured; {other} stands in for it in {uses} uses"),
+        })
     }
 }
 
@@ -72,18 +91,6 @@ fn reason(missing: &[MissingCost], broken_off: Option<&str>) -> String {
         "{} not measured, needed {times}{why}",
         named.join(", ") + &more
     )
-}
-
-fn substitute(stem: Stem, uses: u64, plan: &Plan) -> Option<String> {
-    let name = stem.name();
-    match plan.substitute(stem)?.as_str() {
-        "" => Some(format!(
-            "{name} was not measured and is taken to be in the costs of the calls ({uses} uses)"
-        )),
-        other => Some(format!(
-            "{name} was not measured; {other} stands in for it in {uses} uses"
-        )),
-    }
 }
 
 fn what(stem: Stem) -> &'static str {

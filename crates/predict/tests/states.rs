@@ -653,6 +653,32 @@ fn runs_cost_as_much_less_as_they_lie_nearer_than_measured() {
 }
 
 #[test]
+fn a_call_that_a_target_refuses_is_said_to_fail_or_to_be_gone_around() {
+    let mut s = Script::default();
+    s.open("/f", CREATE, 3);
+    s.data(OpKind::Fallocate, 3, 0, 4096);
+    let warnings = |refused: bool| {
+        let metrics = [("CR", 9.0), ("OPENC", 9.0), ("FSTAT", 1.0)];
+        let mut system = common::system("s", &metrics);
+        if refused {
+            system.not_offered = MetricId::parse("FALLOC4")
+                .map(|id| id.family())
+                .into_iter()
+                .collect();
+        }
+        let mut predictor = Predictor::new(Options::default(), vec![system]);
+        for op in &s.ops {
+            predictor.push(op, &s.paths);
+        }
+        let all = predictor.finish().targets.swap_remove(0).warnings;
+        all.into_iter().find(|w| w.contains("FALLOC")).unwrap()
+    };
+    let usual = "FALLOC was not measured; FSTAT stands in for it in 1 uses";
+    assert_eq!(warnings(false), usual);
+    assert!(warnings(true).contains("(FALLOC): not offered there"));
+}
+
+#[test]
 fn a_small_file_lies_beside_its_inode() {
     let appended = |bytes: u64| {
         let mut s = Script::default();

@@ -1,6 +1,7 @@
 //! What can end a measurement.
 
 use fsage_core::Errno;
+use fsage_format::profile::NOT_OFFERED;
 
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +59,7 @@ impl From<Errno> for Halt {
     fn from(errno: Errno) -> Self {
         match errno {
             // What a target does not have is no failure of it.
-            Errno::EOPNOTSUPP | Errno::ENOSYS => Halt::Absent(format!("not offered here: {errno}")),
+            Errno::EOPNOTSUPP | Errno::ENOSYS => Halt::Absent(format!("{NOT_OFFERED}: {errno}")),
             errno => Halt::Failed(errno),
         }
     }

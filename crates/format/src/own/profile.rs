@@ -166,6 +166,9 @@ pub struct Quantile {
     pub value: f64,
 }
 
+/// What the reason of a metric begins with whose call the target refuses.
+pub const NOT_OFFERED: &str = "not offered here";
+
 /// A metric that was not measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Absent {

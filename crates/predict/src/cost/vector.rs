@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fsage_core::metric::{MetricId, Unit};
+use fsage_core::metric::{FamilyId, MetricId, Unit};
 
 use crate::certainty::UNKNOWN_RELATIVE;
 
@@ -192,6 +192,8 @@ pub struct SystemVector {
     pub target: String,
     /// Why the profile is not whole; `None` where it is, or does not say.
     pub broken_off: Option<String>,
+    /// Families whose calls the target refuses.
+    pub not_offered: Vec<FamilyId>,
     /// What disturbed the whole of the measurement, in words.
     pub disturbed: Vec<String>,
     /// What the machine's reference work took, in nanoseconds: the speed that the costs are for.
@@ -216,6 +218,7 @@ impl SystemVector {
             machine: Machine::default(),
             target: String::new(),
             broken_off: None,
+            not_offered: Vec::new(),
             disturbed: Vec::new(),
             reference_ns: None,
             own_work: 1.0,

@@ -440,6 +440,38 @@ mod tests {
         assert_eq!(waited, 2.0 * 11.0 + 11.0);
     }
 
+    #[test]
+    fn what_is_read_ahead_in_memory_comes_while_a_program_works() {
+        // Thread 1 reads a page, at which eight are asked for, works for so long, and comes to them.
+        let run = |works: u64| {
+            let mut case = Case::on(Some(1), true).two();
+            let page = |came_to: u64, asks: u64| Wanted {
+                requested: Requested {
+                    ahead: 1,
+                    came_to,
+                    asks,
+                    ..Requested::default()
+                },
+                ..Wanted::default()
+            };
+            let latency = Latency {
+                total_ns: 11_000.0,
+                device_ns: 10_000.0,
+                ahead_ns: 10_000.0,
+                ..Latency::default()
+            };
+            for (start, wanted) in [(0, page(0, 8)), (works, page(8, 0))] {
+                let mut op = Op::new(OpKind::Read, Pid(1), Tid(1), start);
+                op.latency_ns = Some(0);
+                case.wants(&op, latency, wanted);
+            }
+            case.ends()
+        };
+        // 1 us of its own for each, and 80 of the only processor, for which no call waits if there is time.
+        assert_eq!(run(5_000_000), (5e6 + 2e3 + 80e3, 0.0, 0.0));
+        assert_eq!(run(0), (82e3, 0.0, 80e3));
+    }
+
     /// What several at once take each was measured: 250 where one alone takes 1000. To ask takes one each.
     #[test]
     fn reads_of_memory_that_are_there_at_once_take_less_each() {
