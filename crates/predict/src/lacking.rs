@@ -53,7 +53,10 @@ impl Target {
         let name = stem.name();
         let other = self.plan.substitute(stem)?;
         let refused = &self.vector.not_offered;
-        if stem.family().is_some_and(|family| refused.contains(&family)) {
+        if stem
+            .family()
+            .is_some_and(|family| refused.contains(&family))
+        {
             return Some(format!(
                 "{} ({name}): not offered there, so that a program fails or goes another way; {other} stands in for it in \
                  {uses} uses",

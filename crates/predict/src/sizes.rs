@@ -127,9 +127,10 @@ fn write_ns(vector: &SystemVector) -> Option<f64> {
 /// device is memory both cost about as much.
 fn inline(vector: &SystemVector) -> bool {
     let costs = vector.named("RF1").zip(vector.named("RF4"));
-    let share = match vector.machine.file_system.keeps_data_with_inodes() {
-        true => KEPT_SHARE,
-        false => INLINE_SHARE,
+    let share = if vector.machine.file_system.keeps_data_with_inodes() {
+        KEPT_SHARE
+    } else {
+        INLINE_SHARE
     };
     costs.is_some_and(|(one, four)| one.value < share * four.value)
 }

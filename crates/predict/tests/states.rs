@@ -662,7 +662,7 @@ fn a_call_that_a_target_refuses_is_said_to_fail_or_to_be_gone_around() {
         let mut system = common::system("s", &metrics);
         if refused {
             system.not_offered = MetricId::parse("FALLOC4")
-                .map(|id| id.family())
+                .map(MetricId::family)
                 .into_iter()
                 .collect();
         }
@@ -2148,4 +2148,54 @@ fn what_an_arm_has_just_passed_comes_by_after_a_turn() {
     assert_eq!(read(false, 640), "RX");
     assert_eq!(read(false, 384), "RRD");
     assert_eq!(read(true, 384), "RX");
+}
+
+/// What a first look at a file of a directory with so many takes of the device's costs, after a cold start.
+fn looked_up_among(files: u64, file_system: &str) -> String {
+    let mut system = everything();
+    system.machine.file_system = FileSystemName::of(file_system);
+    let mut predictor = Predictor::new(Options::default(), vec![system]);
+    let namespace = predictor.namespace_mut();
+    let root = namespace.directory(b"/");
+    let mut record = FileRecord {
+        path: b"d",
+        id: FileId::default(),
+        kind: NodeKind::Directory,
+        size: 0,
+        allocated: 0,
+        target: None,
+        extents: &[],
+    };
+    record.id.ino = 2;
+    namespace.add(root, &record);
+    record.kind = NodeKind::Regular;
+    let names: Vec<String> = (0..files).map(|i| format!("d/name{i:03}")).collect();
+    for (name, ino) in names.iter().zip(3..) {
+        (record.path, record.id.ino) = (name.as_bytes(), ino);
+        namespace.add(root, &record);
+    }
+    let mut s = Script::default();
+    s.name(OpKind::Stat, "/d/missing").result = Outcome::err(Errno::ENOENT);
+    let mut notes = Notes::default();
+    for op in &s.ops {
+        predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+    }
+    let (vector, ..) = notes.0.pop().unwrap();
+    let names = vector.into_iter().map(|(name, _)| name);
+    let names: Vec<String> = names
+        .filter(|n| n.starts_with("LUM") || n.starts_with("LUS"))
+        .collect();
+    names.join("+")
+}
+
+#[test]
+fn names_that_have_room_in_a_directorys_inode_need_no_block() {
+    // Eight bytes beside each of seven letters: 22 fit into 330.
+    assert!(
+        !looked_up_among(20, "xfs").contains("LUM_NC"),
+        "{}",
+        looked_up_among(20, "xfs")
+    );
+    assert!(looked_up_among(30, "xfs").contains("LUM_NC"));
+    assert!(looked_up_among(20, "ext4").contains("LUM_NC"));
 }

@@ -17,9 +17,26 @@ pub(crate) struct Requested {
     pub along: u64,
     /// Pages that it asks for ahead.
     pub asks: u64,
+    /// Whether its data is kept with the inode, and came with it.
+    pub with_inode: bool,
 }
 
 impl View {
+    /// How an open file is read.
+    #[inline]
+    pub(super) fn stream(&mut self, open: OpenId, serial: u32) -> Option<&mut Stream> {
+        let index = open.0 as usize;
+        if index >= self.streams.len() {
+            self.streams
+                .resize((index + 1).next_power_of_two(), Stream::default());
+        }
+        let stream = self.streams.get_mut(index)?;
+        if stream.serial != serial {
+            *stream = Stream::new(serial);
+        }
+        Some(stream)
+    }
+
     /// Who reads by the open file of a call.
     pub(super) fn stream_of(&mut self, step: &Passing<'_>) -> Option<&mut Stream> {
         let open = step.resolved.open?;

@@ -84,7 +84,7 @@ impl View {
         };
         if fresh && self.sizes.inline && inode.size <= INLINE_BYTES {
             charges.push(Charge::sized(Stem::Rf, step.gap, 1.0));
-            self.came_with_inode = true;
+            self.requested.with_inode = true;
             return;
         }
         let next = self.next_listed(step, ino, offset);

@@ -59,9 +59,12 @@ impl Track {
         let places = places.flat_map(|(place, of)| [place, of.saturating_sub(place + 1)]);
         for (run, place) in self.runs.iter_mut().zip(places) {
             // Who goes by an order begins at the first in it, or at one that comes soon.
-            let follows = |&far: &usize| match begins {
-                true => place < FIRST,
-                false => far <= place + apart,
+            let follows = |&far: &usize| {
+                if begins {
+                    place < FIRST
+                } else {
+                    far <= place + apart
+                }
             };
             *run = run.filter(follows).map(|far| far.max(place));
         }

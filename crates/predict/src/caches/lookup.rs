@@ -530,7 +530,8 @@ impl View {
         let Some((room, each)) = self.sizes.file_system.keeps_names_in_inode() else {
             return false;
         };
-        let few = |d: &Inode| u64::from(d.most_entries) * (each + 1) <= room;
+        // Of one that was not seen whole nobody knows how many there are.
+        let few = |d: &Inode| d.complete && u64::from(d.most_entries) * (each + 1) <= room;
         step.ns.tree.inode(dir).is_some_and(few)
             && step.ns.tree.name_bytes(dir, each as usize) <= room as usize
     }
@@ -546,10 +547,7 @@ impl View {
 
 /// What the way of the arm to a block of metadata costs as.
 fn way(far: bool) -> Stem {
-    match far {
-        true => Stem::RfO,
-        false => Stem::RfF,
-    }
+    if far { Stem::RfO } else { Stem::RfF }
 }
 
 /// What a lookup that goes to the device finds.

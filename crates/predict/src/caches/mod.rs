@@ -55,7 +55,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::arm::Asks;
 use crate::cost::{Charge, FileSystemName, Gap, GapTable, Stem};
 use crate::drive::{Figures, Request};
-use crate::namespace::process::OpenId;
 use crate::namespace::tree::{DentryId, Ino, NodeKind};
 use crate::namespace::{Action, Namespace, Resolved};
 use crate::paces::Paces;
@@ -230,8 +229,6 @@ pub struct View {
     /// What the last operation asked of it.
     pub(crate) request: Option<Request>,
     pub(crate) requested: Requested,
-    /// Whether the data that was read is kept with the inode, and came with it.
-    pub(crate) came_with_inode: bool,
     /// Whether it gives its processor to others before it ends.
     pub(crate) gives_way: bool,
     /// The same one by one, where an arm moves and nothing is held, and pages of it that are yet to be asked for.
@@ -343,7 +340,6 @@ impl View {
             answers: Answers::default(),
             request: None,
             requested: Requested::default(),
-            came_with_inode: false,
             gives_way: false,
             asks: Asks::default(),
             missed: Vec::new(),
@@ -417,7 +413,6 @@ impl View {
         self.relation = Relation::Cached;
         self.request = None;
         self.requested = Requested::default();
-        self.came_with_inode = false;
         self.gives_way = false;
         self.asks.clear();
         self.brought = Ino::NONE;
@@ -583,20 +578,6 @@ impl View {
         let state = self.state(ino);
         state.changed_after = commits;
         state
-    }
-
-    #[inline]
-    fn stream(&mut self, open: OpenId, serial: u32) -> Option<&mut Stream> {
-        let index = open.0 as usize;
-        if index >= self.streams.len() {
-            self.streams
-                .resize((index + 1).next_power_of_two(), Stream::default());
-        }
-        let stream = self.streams.get_mut(index)?;
-        if stream.serial != serial {
-            *stream = Stream::new(serial);
-        }
-        Some(stream)
     }
 }
 

@@ -196,9 +196,10 @@ impl View {
         } else if new > 0 && writes {
             if kib > SMALL_KIB {
                 // It is of a file from which no more than CUT_KIB go.
-                let stem = match self.mostly_dirty(ino, old) {
-                    true => Stem::TrD,
-                    false => self.cutting(ino, old, written),
+                let stem = if self.mostly_dirty(ino, old) {
+                    Stem::TrD
+                } else {
+                    self.cutting(ino, old, written)
                 };
                 charges.push(Charge::sized(stem, step.gap, kib));
                 charges.push(Charge {

@@ -53,7 +53,6 @@ pub(crate) struct Wanted {
     asks: Option<Box<Asks>>,
     requested: Requested,
     gives_way: bool,
-    came_with_inode: bool,
 }
 
 impl Wanted {
@@ -65,7 +64,6 @@ impl Wanted {
             request: view.and_then(|view| view.request),
             requested: view.map(|view| view.requested).unwrap_or_default(),
             gives_way: view.is_some_and(|view| view.gives_way),
-            came_with_inode: view.is_some_and(|view| view.came_with_inode),
             asks: asks
                 .filter(|asks| !asks.is_empty())
                 .map(|asks| Box::new(asks.clone())),
@@ -114,7 +112,7 @@ impl Replay {
         let asks = wanted.asks.as_deref();
         let device = &self.schedule.device;
         let latency = device.asked_for(latency, past_cache, asks);
-        let latency = device.apart_from(latency, op.kind, wanted.came_with_inode);
+        let latency = device.apart_from(latency, op.kind, wanted.requested.with_inode);
         let mut awaits = event.awaits.clone();
         if let Some(awaits) = &mut awaits {
             awaits.think_ns *= self.own_work;
