@@ -18,6 +18,7 @@ impl Schedule {
     /// Its own work is done at `at`: asks the device, or waits for who makes the same file stable; whether it does, and its
     /// processor goes to others.
     pub(super) fn waits_in_call(&mut self, slot: usize, at: u64) -> bool {
+        let several = self.threads.len() > 1;
         let Some(thread) = self.threads.get_mut(slot) else {
             return false;
         };
@@ -35,8 +36,7 @@ impl Schedule {
             }
             return !has_it;
         }
-        let reads_ahead = item.asks_ahead_ns > 0 || item.requested.came_to > 0;
-        if reads_ahead && self.machine.in_memory {
+        if several && item.requested.ahead > 0 && self.device.kernel_works() {
             return self.reads_ahead(slot, at);
         }
         if !self.machine.in_memory && !self.directories.enter(slot, item) {

@@ -56,6 +56,8 @@ pub(super) struct Asked {
 #[derive(Debug, Clone)]
 pub(super) struct Device {
     in_memory: bool,
+    /// Whether threads of the kernel work for it, on the processors that all share.
+    kernel_works: bool,
     /// How long one access takes it alone.
     access_ns: f64,
     /// The share of requests beside their thread's last one that find the arm elsewhere, where two threads
@@ -98,6 +100,7 @@ impl Device {
     pub fn of(vector: &SystemVector) -> Self {
         Self {
             in_memory: vector.machine.in_memory,
+            kernel_works: vector.machine.in_memory && vector.machine.cpus.is_some(),
             access_ns: access_ns(vector),
             misses: (
                 misses(vector, "RFT2", "SC_RR_D2"),
@@ -161,6 +164,11 @@ impl Device {
         }
     }
 
+    /// Whether threads of the kernel work for it on the processors that all share.
+    pub fn kernel_works(&self) -> bool {
+        self.kernel_works
+    }
+
     /// Has a read take what the request of the kernel's takes to which it comes first, and those that find what came along
     /// nothing of that. A metric is the mean of both. In memory threads of the kernel work for the request.
     pub fn in_requests(&self, mut latency: Latency, requested: Requested) -> Latency {
@@ -171,13 +179,15 @@ impl Device {
             ..
         } = requested;
         let more_ns = match &self.drive {
-            _ if ahead > 0 && (came_to == 0 || self.in_memory) => -latency.ahead_ns,
-            _ if ahead > 0 => {
+            None if !self.kernel_works => 0.0,
+            None if ahead > 0 => -latency.ahead_ns,
+            None => 0.0,
+            Some(_) if ahead > 0 && came_to == 0 => -latency.ahead_ns,
+            Some(_) if ahead > 0 => {
                 let more = came_to.saturating_sub(ahead);
                 latency.ahead_ns * more as f64 / ahead as f64
             }
             Some(drive) => drive.passing_ns(along.saturating_mul(PAGE_BYTES)),
-            None => 0.0,
         };
         latency.total_ns += more_ns;
         latency.device_ns += more_ns;
@@ -189,7 +199,7 @@ impl Device {
 
     /// How long what a read asks for ahead takes in memory: as long for each page as what it reads took.
     pub fn asked_ahead_ns(&self, latency: Latency, requested: Requested) -> u64 {
-        if !self.in_memory || requested.ahead == 0 {
+        if !self.kernel_works || requested.ahead == 0 {
             return 0;
         }
         (latency.ahead_ns * requested.asks as f64 / requested.ahead as f64) as u64
