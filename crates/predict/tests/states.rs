@@ -2199,3 +2199,31 @@ fn names_that_have_room_in_a_directorys_inode_need_no_block() {
     assert!(looked_up_among(30, "xfs").contains("LUM_NC"));
     assert!(looked_up_among(20, "ext4").contains("LUM_NC"));
 }
+
+#[test]
+fn a_cut_to_part_is_charged_by_what_goes_too_and_xfs_writes_what_the_device_does_not_know() {
+    let cut = |from: u64, to: u64, written_back: bool, file_system: &str| {
+        let mut s = Script::default();
+        s.open("/f", CREATE, 3);
+        s.data(OpKind::Write, 3, 0, to);
+        if written_back {
+            s.fd(OpKind::Fsync, 3);
+        }
+        s.data(OpKind::Write, 3, to, from - to);
+        s.fd(OpKind::Ftruncate, 3).length = Some(to);
+        let mut system = everything();
+        system.machine.file_system = FileSystemName::of(file_system);
+        let (vector, ..) = notes_on(system, &s).0.pop().unwrap();
+        let of = |stem: &str| -> f64 {
+            let of_stem = vector.iter().filter(|(name, _)| name.starts_with(stem));
+            of_stem.map(|(_, times)| times.abs()).sum()
+        };
+        (of("TRPD") > 0.0, of("TRD") > 0.0)
+    };
+    assert_eq!(cut(20 << 10, 10 << 10, false, "ext4"), (true, false));
+    assert_eq!(cut(16 << 20, 500 << 10, false, "ext4"), (true, true));
+    // What was written back ends where the file does then.
+    assert_eq!(cut(9_000, 5_000, true, "ext4"), (true, false));
+    assert_eq!(cut(9_000, 5_000, true, "xfs"), (false, false));
+    assert_eq!(cut(9_000, 5_000, false, "xfs"), (true, false));
+}

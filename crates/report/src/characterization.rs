@@ -303,20 +303,28 @@ pub(crate) fn program_of(processes: &[ProcessStats], pid: u32) -> Option<&str> {
     None
 }
 
-/// The size of an ext4 in which an aging workload for a file system of that size, whose files take so many bytes at most,
-/// is sure to have room: inodes and journal take some, root keeps a twentieth.
-pub fn room_for(size_bytes: u64, peak_bytes: u64) -> u64 {
-    let needed = (peak_bytes as f64 / 0.82) as u64 + (8 << 20);
-    size_bytes.max(needed)
+/// A target in which an aging workload is sure to have room: inodes and journal take some, root keeps a twentieth.
+pub fn target_for(made: &Made) -> String {
+    const MIB: u64 = 1 << 20;
+    const GIB: u64 = 1 << 30;
+    let needed = (made.peak_bytes as f64 / 0.82) as u64 + 8 * MIB;
+    let bytes = made.size_bytes.max(needed);
+    // Of a large one nobody counts the last megabytes.
+    let size = if bytes >= 16 * GIB {
+        format!("{}G", bytes.div_ceil(GIB))
+    } else {
+        format!("{}M", bytes.div_ceil(MIB))
+    };
+    format!("scratch:ext4,size={size}")
 }
 
 /// What one would do with it.
 fn next(page: &mut Page, shown: &ShownTrace, file: &str, details: bool) {
     let word = quoted(file);
     if let Some(made) = aging(&shown.meta) {
-        let size = room_for(made.size_bytes, made.peak_bytes).div_ceil(1 << 20);
+        let target = target_for(&made);
         page.verbatim(format!(
-            "next: fsage age apply {word} scratch:ext4,size={size}M --keep aged.fsi"
+            "next: fsage age apply {word} {target} --keep aged.fsi"
         ));
     } else if shown.loss.is_none() {
         page.verbatim("next: fsage profile DIR --quick -o there.fsp");

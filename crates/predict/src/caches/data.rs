@@ -324,8 +324,7 @@ impl View {
             let next = self.next_listed(step, ino, offset);
             let ino = self.placed(step, ino);
             let found = self.ask_data(step, ino, (offset, length), Relation::Sequential, next);
-            let pages = (length + offset % PAGE_BYTES).div_ceil(PAGE_BYTES);
-            self.requested.ahead = pages;
+            self.requested.ahead = all;
             if let Some(request) = &mut self.request {
                 request.ahead = true;
                 request.waits = self.requested.came_to > 0;

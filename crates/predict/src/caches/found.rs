@@ -8,7 +8,7 @@ use crate::namespace::tree::Ino;
 use crate::pattern::{Advice, Relation};
 
 /// The largest file whose data btrfs keeps with its inode (`max_inline`).
-pub(super) const INLINE_BYTES: u64 = 2048;
+const INLINE_BYTES: u64 = 2048;
 /// Largest request for which the distance of a random read is looked at; beyond, transfer dominates.
 const SMALL_KIB: f64 = 64.0;
 
@@ -82,7 +82,7 @@ impl View {
         let Some(inode) = step.ns.tree.inode(ino) else {
             return;
         };
-        if fresh && self.sizes.inline && inode.size <= INLINE_BYTES {
+        if fresh && self.lies_with_inode(inode.size) {
             charges.push(Charge::sized(Stem::Rf, step.gap, 1.0));
             self.requested.with_inode = true;
             return;
@@ -140,6 +140,11 @@ impl View {
             self.arm_commits = false;
         }
         self.note_data(step, ino, (offset, length), next);
+    }
+
+    /// Whether the data of a file of that size is kept with its inode.
+    pub(super) fn lies_with_inode(&self, bytes: u64) -> bool {
+        self.sizes.inline && bytes <= INLINE_BYTES
     }
 
     /// Whether the program said so of what it reads (fadvise).

@@ -360,32 +360,37 @@ impl View {
         charges: &mut Vec<Charge>,
     ) {
         let first = self.directory_place(step, dir);
-        let far = self.lies_elsewhere((Of::Directories, first), step.op.start_ns);
-        let moves = self.moves_to((Of::Directories, first), step);
-        if moves > 0.0 && (listing || !self.sizes.directories_apart) {
-            charges.push(Charge {
-                times: moves,
-                ..Charge::sized(way(far), BACK_TO_BACK, 4.0)
-            });
-        }
-        self.asks_names(Of::Directories, first, moves < 1.0);
+        let charged = listing || !self.sizes.directories_apart;
+        self.goes_to(step, (Of::Directories, first), charged, charges);
     }
 
-    /// A block of inodes is read. Where directories take turns, the way there is what it takes.
+    /// Inodes are read. Their own cost holds the way to them but where directories take turns.
     fn reads_inodes(&mut self, step: &Passing<'_>, first: u64, charges: &mut Vec<Charge>) {
-        let mut near = true;
         if self.sizes.directories_in_turn.is_some() {
-            let far = self.lies_elsewhere((Of::Inodes, first), step.op.start_ns);
-            let moves = self.moves_to((Of::Inodes, first), step);
-            if moves > 0.0 {
-                charges.push(Charge {
-                    times: moves,
-                    ..Charge::sized(way(far), BACK_TO_BACK, 4.0)
-                });
-            }
-            near = moves < 1.0;
+            self.goes_to(step, (Of::Inodes, first), true, charges);
+        } else {
+            self.asks_names(Of::Inodes, first, true);
         }
-        self.asks_names(Of::Inodes, first, near);
+    }
+
+    /// A block of metadata is read; whether the way there is `charged`.
+    fn goes_to(
+        &mut self,
+        step: &Passing<'_>,
+        (of, first): (Of, u64),
+        charged: bool,
+        charges: &mut Vec<Charge>,
+    ) {
+        let elsewhere = self.lies_elsewhere((of, first), step.op.start_ns);
+        let moves = self.moves_to((of, first), step);
+        if moves > 0.0 && charged {
+            let way = if elsewhere { Stem::RfO } else { Stem::RfF };
+            charges.push(Charge {
+                times: moves,
+                ..Charge::sized(way, BACK_TO_BACK, 4.0)
+            });
+        }
+        self.asks_names(of, first, moves < 1.0);
     }
 
     /// A block of metadata is asked for and waited for.
@@ -449,10 +454,11 @@ impl View {
 
     /// A new inode is made beside those that were made last; whether their block has to be read.
     pub(super) fn brings_last_inodes(&mut self, step: &Passing<'_>) -> bool {
-        let old = step.ns.tree.inodes().iter();
-        let old = old.filter(|inode| inode.in_scope && !inode.born && inode.links > 0);
+        let all = step.ns.tree.inodes().iter().zip(0..);
+        let old = all.filter(|(inode, _)| inode.in_scope && !inode.born && inode.links > 0);
         let mut absent = true;
-        if let Some(last) = old.map(|inode| inode.order / INODES_TOGETHER).max() {
+        if let Some((_, ino)) = old.max_by_key(|(inode, _)| inode.order) {
+            let last = self.stretch_of(step, Ino(ino));
             absent = self.inodes_there.insert(last);
             self.comes_to_inodes(last, !absent);
             self.next_stretch = last.checked_add(1);
@@ -543,11 +549,6 @@ impl View {
         most.checked_div(each)
             .map_or(1, |_| u64::from(most.div_ceil(each)))
     }
-}
-
-/// What the way of the arm to a block of metadata costs as.
-fn way(far: bool) -> Stem {
-    if far { Stem::RfO } else { Stem::RfF }
 }
 
 /// What a lookup that goes to the device finds.

@@ -4,7 +4,6 @@ use fsage_cache::{PAGE_BYTES, PageState};
 use fsage_core::{CLOSE_BY_DUP, OpKind, Tid};
 use rustc_hash::FxHashMap;
 
-use super::found::INLINE_BYTES;
 use super::sync::stream;
 use super::{PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Gap, Stem};
@@ -186,8 +185,7 @@ impl View {
         let added = old.min(new).saturating_sub(state.disk_size);
         // The page that holds the end is made to end with zeros, and written as well.
         let ends = old % PAGE_BYTES > 0 && (new >= old || self.sizes.file_system.writes_new_end());
-        let inline = self.sizes.inline && old <= INLINE_BYTES;
-        let writes = unwritten && (added > 0 || ends) && !inline;
+        let writes = unwritten && (added > 0 || ends) && !self.lies_with_inode(old);
         let added_kib = kib_of(added).max(PAGE_KIB).min(dirty_kib);
         let charge = if new >= old && writes {
             Charge::sized(Stem::TrXD, step.gap, added_kib)
@@ -291,8 +289,8 @@ impl View {
         let end_ns = step.op.end_ns();
         self.state(ino).closed_ns = end_ns;
         // What is kept with the inode asks nobody for anything.
-        let inline = self.sizes.inline && step.ns.tree.size(ino) <= INLINE_BYTES;
-        self.gives_way = self.sizes.file_system.gives_way_as_it_writes() && !inline;
+        let asks = !self.lies_with_inode(step.ns.tree.size(ino));
+        self.gives_way = asks && self.sizes.file_system.gives_way_as_it_writes();
         self.drive_writes(step);
     }
 

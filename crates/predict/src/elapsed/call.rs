@@ -264,7 +264,6 @@ impl Schedule {
         let Some(item) = &mut thread.now else { return };
         thread.began = item.asked_at.unwrap_or(at);
         if several {
-            item.asks_ahead_ns = self.device.asked_ahead_ns(item.latency, item.requested);
             item.latency = self.device.in_requests(item.latency, item.requested);
         }
         let came_ns = thread.ahead.came_ns(item, at, &self.device);

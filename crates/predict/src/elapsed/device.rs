@@ -2,10 +2,11 @@
 
 use fsage_cache::PAGE_BYTES;
 use fsage_core::metric::{self, FamilyId};
-use fsage_core::{KindClass, OpKind};
+use fsage_core::{KindClass, Op, OpFlags, OpKind};
 
 use fsage_stats::interpolate::linear;
 
+use super::Wanted;
 use super::commits::Commits;
 use super::contention::AtOnce;
 use super::thread::{Item, Rest};
@@ -131,7 +132,8 @@ impl Device {
     /// What of an operation it is asked for. In memory all of what is much shorter than an access is the caller's own
     /// work, but for what is read ahead and what goes past the cache; of a drive it is the mean of many operations
     /// without an access and one with it.
-    pub fn asked_for(&self, latency: Latency, past_cache: bool, asks: Option<&Asks>) -> Latency {
+    pub fn asked_for(&self, latency: Latency, op: &Op, wanted: &Wanted) -> Latency {
+        let asks = wanted.asks.as_deref();
         if let Some(arm) = &self.arm {
             // All of a lookup in what is there is the call's own work.
             let own = asks.is_some_and(Asks::finds_names);
@@ -144,22 +146,18 @@ impl Device {
         if !self.in_memory {
             return latency;
         }
-        if past_cache || latency.ahead_ns > 0.0 || latency.device_ns >= self.access_ns / 2.0 {
+        // What has come with its inode is the call's own, and so is to cut what a close began to write: that is written
+        // when it comes.
+        let cuts = matches!(op.kind, OpKind::Truncate | OpKind::Ftruncate);
+        let own = wanted.requested.with_inode || cuts;
+        let past_cache = [OpFlags::DIRECT, OpFlags::URING];
+        let past_cache = past_cache.into_iter().any(|how| op.record.contains(how));
+        let long = latency.ahead_ns > 0.0 || latency.device_ns >= self.access_ns / 2.0;
+        if !own && (past_cache || long) {
             return latency;
         }
         Latency {
             device_ns: 0.0,
-            ..latency
-        }
-    }
-
-    /// In memory what has come with its inode is the caller's own work to read. So is to cut what a close began to write: that
-    /// is written when it comes.
-    pub fn apart_from(&self, latency: Latency, kind: OpKind, came_with_inode: bool) -> Latency {
-        let cuts = matches!(kind, OpKind::Truncate | OpKind::Ftruncate);
-        let own = self.in_memory && (came_with_inode || cuts);
-        Latency {
-            device_ns: if own { 0.0 } else { latency.device_ns },
             ..latency
         }
     }
@@ -191,18 +189,10 @@ impl Device {
         };
         latency.total_ns += more_ns;
         latency.device_ns += more_ns;
-        if ahead > 0 {
+        if ahead > 0 && self.drive.is_some() {
             latency.ahead_ns += more_ns;
         }
         latency
-    }
-
-    /// How long what a read asks for ahead takes in memory: as long for each page as what it reads took.
-    pub fn asked_ahead_ns(&self, latency: Latency, requested: Requested) -> u64 {
-        if !self.kernel_works || requested.ahead == 0 {
-            return 0;
-        }
-        (latency.ahead_ns * requested.asks as f64 / requested.ahead as f64) as u64
     }
 
     /// For how long it reads ahead at most while nobody asks: as far as a drive does.

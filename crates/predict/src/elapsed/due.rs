@@ -10,10 +10,9 @@ pub(super) enum What {
     Ready(usize),
     /// The thread gives its processor up.
     Free(usize, Then),
-    /// The thread's request reaches who works for a device in memory, and takes so long there.
-    Asks(usize, u64),
-    /// The same of what the kernel asks for ahead, for which nobody waits yet.
-    AsksAhead(usize, u64),
+    /// The thread's request reaches who works for a device in memory, and takes so long there; whether it sleeps until it
+    /// has that.
+    Asks(usize, u64, bool),
     /// A thread of the kernel has done what it was asked for.
     Done(Who),
     /// The thread's request reaches the device.

@@ -9,6 +9,8 @@ use super::due::What;
 use super::fair::{Then, Who};
 use super::schedule::Schedule;
 use super::thread::Stage;
+use crate::caches::Requested;
+use crate::cost::ledger::Latency;
 
 /// How many they are: in [`super::fair`] they are the first ones.
 pub(super) const KERNEL: usize = 2;
@@ -33,10 +35,15 @@ pub(super) struct Request {
 /// What each of them is yet to do.
 pub(super) type Work = [VecDeque<Request>; KERNEL];
 
+/// How long what a read asks for ahead takes: as long for each page as what it reads took.
+fn asked_ahead_ns(latency: Latency, requested: Requested) -> u64 {
+    (latency.ahead_ns * requested.asks as f64 / requested.ahead.max(1) as f64) as u64
+}
+
 impl Schedule {
     /// A thread asks at `at` for what takes `ns`, and sleeps until it has it.
     pub(super) fn asks_memory(&mut self, slot: usize, at: u64, ns: u64) {
-        self.plan(at, What::Asks(slot, ns));
+        self.plan(at, What::Asks(slot, ns, true));
         self.plan(at, What::Free(slot, Then::Sleeps));
     }
 
@@ -56,10 +63,10 @@ impl Schedule {
         let Some(thread) = self.threads.get_mut(slot) else {
             return false;
         };
-        let Some(item) = &mut thread.now else {
+        let Some(item) = &thread.now else {
             return false;
         };
-        let ns = std::mem::take(&mut item.asks_ahead_ns);
+        let ns = asked_ahead_ns(item.latency, item.requested);
         let coming = thread.coming;
         let waits = item.requested.came_to > 0 && coming.is_awaited();
         if ns > 0 {
@@ -70,7 +77,7 @@ impl Schedule {
             thread.stage = Stage::Finish;
         }
         if ns > 0 {
-            self.plan(at, What::AsksAhead(slot, ns));
+            self.plan(at, What::Asks(slot, ns, false));
         }
         if waits {
             self.plan(at, What::Free(slot, Then::Sleeps));
@@ -156,8 +163,8 @@ mod tests {
     fn one_after_the_other_is_served_and_woken() {
         let mut machine = machine();
         machine.grow(1);
-        machine.plan(0, What::Asks(0, 10_000));
-        machine.plan(0, What::Asks(1, 10_000));
+        machine.plan(0, What::Asks(0, 10_000, true));
+        machine.plan(0, What::Asks(1, 10_000, true));
         machine.finish();
         let waited = |slot: usize| machine.threads.get(slot).unwrap().queued_ns;
         // The worker does both, 3 us each, before anybody is woken: it has its processor.
@@ -169,7 +176,7 @@ mod tests {
     fn what_is_shorter_than_waking_takes_no_longer_than_it_takes() {
         let mut machine = machine();
         machine.grow(0);
-        machine.plan(0, What::Asks(0, 100));
+        machine.plan(0, What::Asks(0, 100, true));
         machine.finish();
         assert_eq!(machine.threads.first().unwrap().queued_ns, 0);
         assert!(machine.work.iter().all(VecDeque::is_empty));

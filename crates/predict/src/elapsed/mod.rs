@@ -33,7 +33,7 @@ mod syncing;
 mod thread;
 mod waiting;
 
-use fsage_core::{Op, OpFlags, OpKind};
+use fsage_core::{Op, OpKind};
 
 use crate::arm::Asks;
 use crate::caches::Requested;
@@ -108,11 +108,7 @@ impl Replay {
                 *born = true;
             }
         }
-        let past_cache = op.record.contains(OpFlags::DIRECT) || op.record.contains(OpFlags::URING);
-        let asks = wanted.asks.as_deref();
-        let device = &self.schedule.device;
-        let latency = device.asked_for(latency, past_cache, asks);
-        let latency = device.apart_from(latency, op.kind, wanted.requested.with_inode);
+        let latency = self.schedule.device.asked_for(latency, op, &wanted);
         let mut awaits = event.awaits.clone();
         if let Some(awaits) = &mut awaits {
             awaits.think_ns *= self.own_work;
@@ -130,7 +126,6 @@ impl Replay {
             latency,
             request: wanted.request,
             requested: wanted.requested,
-            asks_ahead_ns: 0,
             asks: wanted.asks,
             gives_way: wanted.gives_way,
             charged,
@@ -205,6 +200,7 @@ mod tests {
     use super::follow::Follow;
     use super::*;
     use crate::cost::Machine;
+    use fsage_core::OpFlags;
     use fsage_core::metric::MetricId;
     use fsage_core::{After, Outcome, Pause, Pid, Tid};
 

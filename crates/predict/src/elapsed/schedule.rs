@@ -272,7 +272,7 @@ impl Schedule {
 
     pub(super) fn plan(&mut self, at: u64, what: What) {
         self.numbers += 1;
-        if let What::Ready(_) | What::Asks(..) | What::AsksAhead(..) | What::Done(_) = what {
+        if let What::Ready(_) | What::Asks(..) | What::Done(_) = what {
             self.fair.will_wake(at);
         }
         let number = self.numbers;
@@ -328,7 +328,7 @@ impl Schedule {
 
     fn happen(&mut self, due: Due) {
         self.now = self.now.max(due.at);
-        if let What::Ready(_) | What::Asks(..) | What::AsksAhead(..) | What::Done(_) = due.what {
+        if let What::Ready(_) | What::Asks(..) | What::Done(_) = due.what {
             self.fair.woke();
         }
         match due.what {
@@ -337,8 +337,7 @@ impl Schedule {
                 self.free = self.free.saturating_add(1);
                 self.fair.leaves(slot + KERNEL, due.at, then);
             }
-            What::Asks(slot, ns) => self.asked((slot, true), ns, due.at),
-            What::AsksAhead(slot, ns) => self.asked((slot, false), ns, due.at),
+            What::Asks(slot, ns, waits) => self.asked((slot, waits), ns, due.at),
             What::Done(who) => self.worked_for(who, due.at),
             What::Arrives(slot) => {
                 if !self.next_of_many(slot, due.at) {

@@ -55,8 +55,6 @@ pub(super) struct Item {
     pub request: Option<Request>,
     /// How the kernel's requests bring it.
     pub requested: Requested,
-    /// How long what it asks for ahead in memory takes there.
-    pub asks_ahead_ns: u64,
     /// The same one by one.
     pub asks: Option<Box<Asks>>,
     /// Whether its processor goes to others that wait for one before it ends.

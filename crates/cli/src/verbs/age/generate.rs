@@ -56,12 +56,9 @@ pub fn run(args: &AgeGenerateArgs) -> Result<Exit> {
         percent(made.utilisation.last()),
     ));
     ui::note(&format!(
-        "next: fsage age apply {} scratch:ext4,size={}",
+        "next: fsage age apply {} {}",
         quoted(&args.output.display().to_string()),
-        asked(fsage_report::characterization::room_for(
-            made.size_bytes,
-            made.peak_bytes
-        )),
+        fsage_report::characterization::target_for(&made),
     ));
     for (what, count) in &made.left_out {
         ui::line(&format!("  left out: {what}: {}", units::count(*count)));
@@ -74,18 +71,6 @@ pub fn run(args: &AgeGenerateArgs) -> Result<Exit> {
         })?;
     }
     Ok(Exit::Done)
-}
-
-/// A size that is no less, as a target is asked for by.
-fn asked(bytes: u64) -> String {
-    const MIB: u64 = 1 << 20;
-    const GIB: u64 = 1 << 30;
-    // Of a large one nobody counts the last megabytes.
-    if bytes >= 16 * GIB {
-        format!("{}G", bytes.div_ceil(GIB))
-    } else {
-        format!("{}M", bytes.div_ceil(MIB))
-    }
 }
 
 /// The files that are read.
