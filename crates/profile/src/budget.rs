@@ -70,10 +70,11 @@ const BY_VALUE: [&str; 51] = [
 
 /// What makes names, and what comes before all that frees inodes, among which names that are made later would be
 /// searched (`Lab::start_afresh`).
-const MAKING: [&str; 3] = [
+const MAKING: [&str; 4] = [
     "first allocations after a cold start",
     "directories, renames and links",
     "descriptors, locks, extended attributes",
+    "files made in a row",
 ];
 const FREEING: &str = "new files";
 /// What passing over a freed inode takes at least, where that is done.
