@@ -310,6 +310,8 @@ const ROWS: &[(&str, Expected)] = &[
     ("FSYO", |s| Some(s.fsync(4.0, 1.0))),
     // Rows of six, of which the first is elsewhere.
     ("FDSO", |s| Some(s.data_alone(4.0, s.far() / 6.0))),
+    ("FSYB", |s| Some(s.fsync(4.0, 1.0))),
+    ("FDSB", |s| Some(s.data_alone(4.0, s.far() / 6.0))),
     ("FDSR", |s| Some(s.data_alone(64.0, s.far()))),
     ("SFRW", |s| {
         let pages = if s.has_disk() { s.kib / 4.0 } else { 0.0 };
@@ -648,8 +650,8 @@ fn a_profile_of_a_disk_finds_the_truth() {
 /// What does not depend on how many of thousands of files are cached.
 const OF_FEW_FILES: &[&str] = &[
     "EMPTY", "BS", "FS", "LUS_BC", "LUR_BC", "FSTAT", "SEEK", "STATFS", "CLOSE", "RAW", "FSYQ",
-    "FSYRM", "FSYDF", "FSYO", "FDSO", "FSYN", "FDSS", "RRD", "RD", "MMAP", "MUNMAP", "DTH", "DTB",
-    "DTR", "DTF", "RXB",
+    "FSYRM", "FSYDF", "FSYO", "FSYB", "FDSO", "FDSB", "FSYN", "FDSS", "RRD", "RD", "MMAP",
+    "MUNMAP", "DTH", "DTB", "DTR", "DTF", "RXB",
 ];
 
 #[test]

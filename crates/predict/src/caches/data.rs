@@ -6,7 +6,7 @@ use fsage_cache::{PAGE_BYTES, PageState};
 use fsage_core::{Op, OpFlags, OpKind, RWF_DSYNC, RWF_SYNC};
 
 use super::partial::PartialPages;
-use super::sync::started_and_awaited;
+use super::sync::{FIRST_BYTES, started_and_awaited};
 use super::{PAGE_KIB, Passing, View};
 use crate::arm::Own;
 use crate::cost::{Charge, Gap, Stem};
@@ -368,6 +368,7 @@ impl View {
         let asked = open.map_or(0, |open| open.flags) | stable_at_once(step.op);
         if step.op.record.contains(OpFlags::DIRECT) {
             let stem = match asked & O_DSYNC != 0 {
+                true if offset.saturating_add(length) <= FIRST_BYTES.min(old_size) => Stem::FdsB,
                 true if offset < old_size => Stem::FdsO,
                 true => Stem::Fds,
                 false => Stem::Dwo,

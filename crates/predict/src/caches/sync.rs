@@ -21,6 +21,8 @@ pub(crate) const LONG_KIB: f64 = 16384.0;
 pub(crate) const SYNCED_KIB: f64 = 10.0;
 /// What begins at most so far from where the last write ended goes on with it.
 const NEAR_BYTES: u64 = 64 << 10;
+/// What a file begins with is written in place by FDSB: the blocks that an inode of ext2 holds by themselves.
+pub(super) const FIRST_BYTES: u64 = 12 * PAGE_BYTES;
 /// Blocks of FDSR, and how far apart they are.
 pub(crate) const SCATTERED: f64 = 16.0;
 const APART_KIB: f64 = 1024.0;
@@ -236,7 +238,13 @@ impl View {
         if written {
             // Its times were committed with what another needed: only its data is left.
             let only_data = data_only || self.has_committed(state);
-            let stem = if only_data { Stem::FdsO } else { Stem::FsyO };
+            let first = state.within.is_some_and(|(_, to)| to <= FIRST_BYTES);
+            let stem = match (only_data, first) {
+                (true, true) => Stem::FdsB,
+                (true, false) => Stem::FdsO,
+                (false, true) => Stem::FsyB,
+                (false, false) => Stem::FsyO,
+            };
             charges.push(Charge::once(stem, gap));
             charges.extend(streamed(more));
             return apart(dirty, gap, charges);
@@ -569,10 +577,10 @@ fn directory_sync(
 
 /// Whether a call writes data and commits what changed with it.
 fn commits_data(charge: &Charge) -> bool {
-    use Stem::{Fds, FdsA, FdsL, FdsS, FdsU, Fsy, FsyN, FsyO, FsyS, FsyW};
+    use Stem::{Fds, FdsA, FdsL, FdsS, FdsU, Fsy, FsyB, FsyN, FsyO, FsyS, FsyW};
     matches!(
         charge.stem,
-        Fds | FdsA | FdsL | FdsS | FdsU | Fsy | FsyN | FsyO | FsyS | FsyW
+        Fds | FdsA | FdsL | FdsS | FdsU | Fsy | FsyB | FsyN | FsyO | FsyS | FsyW
     )
 }
 

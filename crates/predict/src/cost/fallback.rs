@@ -207,6 +207,8 @@ fn sync(stem: Stem) -> Chain {
         Fds => &[&[Same(Fsy)]],
         FsyO => &[&[Same(FdsO)], &[Sized(Fsy, 4.0)]],
         FdsO => &[&[Same(FsyO)], &[Sized(Fds, 4.0)]],
+        FsyB => &[&[Same(FsyO)], &[Same(FdsO)], &[Sized(Fsy, 4.0)]],
+        FdsB => &[&[Same(FdsO)], &[Same(FsyO)], &[Sized(Fds, 4.0)]],
         FsyC => &[&[Sized(FsyN, 1.0)], &[Sized(Fsy, 0.0)]],
         FsyN => &[&[Same(Fsy)]],
         // Profiles without it tell of bytes alone.

@@ -66,7 +66,7 @@ stems! {
     Rd "RD" device, RRd "RRD" device, RfN "RFN" device, RfS "RFS" device, RfF "RFF" device, RfO "RFO" device, Rx "RX" device, Rf "RF" device,
     Mmap "MMAP", Munmap "MUNMAP", MfR "MFR", MfW "MFW", MfWH "MFWH", MfRH "MFRH", MfRB "MFRB", MfWB "MFWB",
     Tr "TR", TrC "TRC" partly, TrX "TRX", TrP "TRP", TrXD "TRXD" partly, TrPD "TRPD" partly, TrD "TRD", TrF "TRF" partly, Rm "RM", RmL "RML", RmQ "RMQ", CrQ "CRQ", RmF "RMF", RmD "RMD", RmFC "RMFC" partly,
-    Fsy "FSY" device, Fds "FDS" device, FsyO "FSYO" device, FdsO "FDSO" device, FsyC "FSYC" device, FsyN "FSYN" device, FsyNR "FSYNR" partly, FsyP "FSYP" device, FsyRn "FSYRN" device,
+    Fsy "FSY" device, Fds "FDS" device, FsyO "FSYO" device, FsyB "FSYB" device, FdsO "FDSO" device, FdsB "FDSB" device, FsyC "FSYC" device, FsyN "FSYN" device, FsyNR "FSYNR" partly, FsyP "FSYP" device, FsyRn "FSYRN" device,
     FsyRm "FSYRM" device, FsyD "FSYD" device, FsyDF "FSYDF" partly, FsyS "FSYS" device, FdsS "FDSS" device, FdsL "FDSL" device, FdsA "FDSA" device, FdsU "FDSU" device, FdsR "FDSR" device,
     FsyW "FSYW" device, FsyT "FSYT" partly, FsyTN "FSYTN" partly, FsyQ "FSYQ", RdSy "RDSY" device,
     Sync "SYNC" device, SynF "SYNF" device, SynD "SYND" device, SynO "SYNO" device, Dwo "DWO" device, Sfr "SFR" device, SfrW "SFRW", Dtr "DTR" device, Dtf "DTF" device,

@@ -12,16 +12,16 @@ use crate::registry::Procedure;
 
 pub(crate) const PROCEDURES: &[Procedure] = &[
     Procedure {
-        name: "new files",
-        stems: &["CR", "WF", "WN", "WE", "WD", "CLOSEW", "RMD", "OBJU"],
-        share: (60, 60),
-        run: new_files,
-    },
-    Procedure {
         name: "files made in a row",
         stems: &["CRQ"],
         share: (10, 10),
         run: made_in_a_row,
+    },
+    Procedure {
+        name: "new files",
+        stems: &["CR", "WF", "WN", "WE", "WD", "CLOSEW", "RMD", "OBJU"],
+        share: (60, 60),
+        run: new_files,
     },
     Procedure {
         name: "removal of clean files",

@@ -29,9 +29,9 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
 ];
 
-const SEQUENCES: [&str; 15] = [
-    "FSYS", "FDSS", "FDSL", "FDSA", "FSYO", "FDSO", "FDSU", "FDSR", "FSYW", "FSYT", "SFRW", "RDSY",
-    "DWO", "DWOR", "DRR",
+const SEQUENCES: [&str; 17] = [
+    "FSYS", "FDSS", "FDSL", "FDSA", "FSYO", "FSYB", "FDSO", "FDSB", "FDSU", "FDSR", "FSYW", "FSYT",
+    "SFRW", "RDSY", "DWO", "DWOR", "DRR",
 ];
 /// Those of calls that wait in rows; direct writes have rounds of their own.
 const ROWS: &[&str] = SEQUENCES.split_at(12).0;
@@ -51,6 +51,8 @@ const BLOCK: u64 = 4096;
 /// holds, which ext2 and ext4 place by themselves, and one of at most 16, which they place beside the inode.
 const LARGE: (u64, u64) = (16, 64);
 const SMALL: (u64, u64) = (0, 12);
+/// Blocks that an inode of ext2 holds by themselves.
+const FIRST_BLOCKS: u64 = 12;
 /// A small record of a log.
 const RECORD: u64 = 500;
 const FILE_BYTES: usize = 16 << 10;
@@ -98,10 +100,10 @@ fn rows(lab: &mut Lab<'_>) -> Res {
         for dir in &apart {
             push_on(lab, dir)?;
         }
-        in_place(lab, &files, Row::of("FDSO", BLOCK, round))?;
+        in_place(lab, &files, ["FDSO", "FDSB"], round)?;
         small_files(lab, &apart, round)?;
         logs(lab, &apart, Row::of("FDSS", BLOCK, round), LARGE, 0)?;
-        in_place(lab, &files, Row::of("FSYO", BLOCK, round))?;
+        in_place(lab, &files, ["FSYO", "FSYB"], round)?;
         for (stem, size) in [("FDSL", LARGE), ("FDSA", SMALL)] {
             logs(lab, &apart, Row::of(stem, RECORD, round), size, BLOCK / 4)?;
         }
@@ -266,7 +268,7 @@ impl Row {
             let gap = pause(lab, probe, self.turn + turn as usize);
             write(lab, handle, at + turn * self.bytes, self.bytes as usize)?;
             lab.call_now(probe, gap, Components::default(), || match self.stem {
-                "FSYO" => fs.fsync(handle),
+                "FSYO" | "FSYB" => fs.fsync(handle),
                 _ => fs.fdatasync(handle),
             })?;
         }
@@ -275,15 +277,21 @@ impl Row {
     }
 }
 
-/// Rows over allocated blocks, which begin anywhere in one file after another: where a file's blocks and its inode lie
-/// to each other decides how many turns of a disk a commit takes.
-fn in_place(lab: &mut Lab<'_>, paths: &[Vec<u8>], mut row: Row) -> Res {
+/// Rows over allocated blocks of one file after another, which begin anywhere, and among the first ones, by turns: where
+/// a file's blocks and its inode lie to each other decides how many turns of a disk a commit takes.
+fn in_place(lab: &mut Lab<'_>, paths: &[Vec<u8>], stems: [&'static str; 2], round: usize) -> Res {
+    let [mut anywhere, mut first] = stems.map(|stem| Row::of(stem, BLOCK, round));
     for path in paths.iter().cycle().take(SHORT_ROWS as usize) {
         let blocks = lab.fs.stat(path)?.size_bytes / BLOCK;
-        lab.with_open(path, OpenFlags::READ_WRITE, |lab, handle| {
-            let at = lab.random.next() % blocks.saturating_sub(IN_A_ROW).max(1);
-            row.run(lab, handle, at * BLOCK)
-        })?;
+        for (row, blocks) in [
+            (&mut anywhere, blocks),
+            (&mut first, FIRST_BLOCKS.min(blocks)),
+        ] {
+            lab.with_open(path, OpenFlags::READ_WRITE, |lab, handle| {
+                let at = lab.random.next() % blocks.saturating_sub(IN_A_ROW).max(1);
+                row.run(lab, handle, at * BLOCK)
+            })?;
+        }
     }
     Ok(())
 }
