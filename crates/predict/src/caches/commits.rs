@@ -124,3 +124,12 @@ impl View {
         }
     }
 }
+
+/// Whether a call writes data and commits what changed with it.
+pub(super) fn commits_data(charge: &Charge) -> bool {
+    use Stem::{Fds, FdsA, FdsL, FdsS, FdsU, Fsy, FsyB, FsyN, FsyO, FsyS, FsyW};
+    matches!(
+        charge.stem,
+        Fds | FdsA | FdsL | FdsS | FdsU | Fsy | FsyB | FsyN | FsyO | FsyS | FsyW
+    )
+}

@@ -4,7 +4,7 @@ use fsage_cache::PAGE_BYTES;
 use fsage_core::{OpKind, RangeSync};
 use fsage_namespace::flags::MS_SYNC;
 
-use super::commits::ToCommit;
+use super::commits::{ToCommit, commits_data};
 use super::{FileState, PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Gap, Stem};
 use crate::namespace::tree::{Held, Ino, NodeKind};
@@ -573,15 +573,6 @@ fn directory_sync(
         _ => Stem::FsyQ,
     };
     Charge::once(stem, step.gap)
-}
-
-/// Whether a call writes data and commits what changed with it.
-fn commits_data(charge: &Charge) -> bool {
-    use Stem::{Fds, FdsA, FdsL, FdsS, FdsU, Fsy, FsyB, FsyN, FsyO, FsyS, FsyW};
-    matches!(
-        charge.stem,
-        Fds | FdsA | FdsL | FdsS | FdsU | Fsy | FsyB | FsyN | FsyO | FsyS | FsyW
-    )
 }
 
 fn new_file_sync(

@@ -79,6 +79,25 @@ impl Schedule {
         }
     }
 
+    /// Whether all are there that a thread is to wait for once it has done its work; not so where it waits for nobody.
+    fn has_come(&self, slot: usize) -> bool {
+        let thread = self.threads.get(slot);
+        let item = thread.and_then(|t| t.now.as_ref());
+        let Some(awaits) = item.and_then(|item| item.awaits.as_ref()) else {
+            return false;
+        };
+        let gone = |slot: &usize| {
+            let state = self.threads.get(*slot).map(|t| t.state);
+            matches!(state, Some(State::Gone { .. }))
+        };
+        let came = |wake: &Wake| {
+            let other = self.threads.get(wake.slot);
+            other.is_some_and(|t| t.completed >= wake.ops)
+        };
+        let nobody = awaits.joins.is_empty() && awaits.wake.is_none();
+        !nobody && awaits.joins.iter().all(gone) && awaits.wake.as_ref().is_none_or(came)
+    }
+
     /// Goes on with the next piece of work before a wait, if there is one; whether the thread keeps its processor.
     fn next_piece(&mut self, slot: usize, at: u64) -> Option<bool> {
         let thread = self.threads.get_mut(slot)?;
@@ -88,8 +107,18 @@ impl Schedule {
         }
         thread.pieces = Some((pieces, piece_ns));
         thread.left_ns = piece_ns;
+        let rests = pieces.rest_ns > 0 && !self.has_come(slot);
+        let next = if rests {
+            at.saturating_add(pieces.rest_ns)
+        } else {
+            at
+        };
         let Some(along) = pieces.along else {
-            self.plan(at, What::Free(slot, Then::Wakes));
+            if rests {
+                self.wake(slot, next);
+            }
+            let then = if rests { Then::Sleeps } else { Then::Wakes };
+            self.plan(at, What::Free(slot, then));
             return Some(false);
         };
         let wake = Wake {
@@ -97,7 +126,8 @@ impl Schedule {
             ops: along.from,
             lag_ns: 0,
         };
-        let (left, from) = self.register_wake(slot, wake, at);
+        self.grow(along.slot);
+        let (left, from) = self.register_wake(slot, wake, next);
         if left == 0 && from <= at {
             return Some(true);
         }

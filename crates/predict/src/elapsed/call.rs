@@ -328,10 +328,10 @@ impl Schedule {
             self.plan(at, What::Ready(next));
         }
         self.done(slot, at);
-        if let Some(server) = item.served_by {
-            // It counts as the server's, whether that had anything to do so far or not.
-            self.grow(server);
-            self.done(server, at);
+        // It counts as theirs, whether they had anything to do so far or not.
+        for other in item.served_by.into_iter().chain(item.company) {
+            self.grow(other);
+            self.done(other, at);
         }
         if let Some(child) = item.spawns {
             self.grow(child);

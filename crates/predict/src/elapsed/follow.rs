@@ -15,22 +15,13 @@ use rustc_hash::FxHashMap;
 
 use super::locking::Locking;
 use super::locks::Deed;
+use super::pieces::{Along, Pieces, Starts, take_apart};
 
 /// A call of the trace that took longer has waited for something: it tells nothing of the processor.
 const LONGEST_BUSY_NS: u64 = 1_000_000;
 
 /// A pause that is longer after all that is not the thread's own work: it slept, where the trace does not tell.
 const LONGEST_THINK_NS: f64 = 100e6;
-
-/// Starts of a thread's operations that are kept: of more, every other one.
-const KEPT_STARTS: usize = 512;
-
-/// A piece of work is at least so long.
-const LEAST_PIECE_NS: f64 = 20e3;
-
-/// Work between sleeps of which nobody knows what ended them is in so many pieces at the most: each is a step of the replay,
-/// and of a trace of hours there are many.
-const MOST_ALONE: u64 = 64;
 
 /// What comes before an operation, and what it means for other threads.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -51,6 +42,8 @@ pub struct Event {
     pub served_by: Option<usize>,
     /// Whether the one asked for before had no answer yet.
     pub answered_with_last: bool,
+    /// All threads of its process, as one that does what each of them does; none, where it has only one.
+    pub company: Option<usize>,
     /// What it does to locks of files.
     pub locks: Option<Box<Locking>>,
 }
@@ -91,41 +84,6 @@ pub struct Awaits {
     pub pieces: Option<Pieces>,
 }
 
-/// Work before a wait, in pieces, the first of which waits for nobody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pieces {
-    /// How many.
-    pub count: u64,
-    /// What each further one waits for; nothing: it only gives its processor up.
-    pub along: Option<Along>,
-}
-
-/// Operations of a thread that another one's work goes along with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Along {
-    /// The thread.
-    pub slot: usize,
-    /// How many operations it had completed before.
-    pub from: u64,
-    /// How many it completed meanwhile.
-    pub ops: u64,
-}
-
-impl Pieces {
-    /// Goes on to the next one; whether there is one. [`Along::from`] is then what the other has to have completed before that.
-    pub fn go_on(&mut self) -> bool {
-        let Some(count) = self.count.checked_sub(1) else {
-            return false;
-        };
-        if let Some(Along { from, ops, .. }) = &mut self.along {
-            let step = *ops / self.count.max(1);
-            (*from, *ops) = (from.saturating_add(step), *ops - step);
-        }
-        self.count = count;
-        count > 0
-    }
-}
-
 /// A point in the course of a thread: so long after the end of so many operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wake {
@@ -135,42 +93,6 @@ pub struct Wake {
     pub ops: u64,
     /// How long it then goes on.
     pub lag_ns: u64,
-}
-
-/// When a thread's operations began, of many of them every so many.
-#[derive(Debug, Clone, Default)]
-struct Starts {
-    /// Numbers, counted from 1, and starts.
-    some: Vec<(u64, u64)>,
-    /// Only those whose number is a multiple of two to the power of this are kept.
-    every: u32,
-    /// Those that came before anybody could wait for them.
-    before: u64,
-}
-
-impl Starts {
-    #[inline]
-    fn push(&mut self, start: u64, number: u64) {
-        if self.some.is_empty() && self.every == 0 {
-            self.before = number.saturating_sub(1);
-        }
-        if number.trailing_zeros() < self.every {
-            return;
-        }
-        if self.some.len() >= KEPT_STARTS {
-            self.every += 1;
-            let every = self.every;
-            self.some.retain(|at| at.0.trailing_zeros() >= every);
-        }
-        self.some.push((number, start));
-    }
-
-    /// How many are known to have begun before `time`.
-    fn before(&self, time: u64) -> u64 {
-        let place = self.some.partition_point(|at| at.1 < time);
-        let last = place.checked_sub(1).and_then(|place| self.some.get(place));
-        last.map_or(self.before, |at| at.0)
-    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -223,6 +145,8 @@ pub struct Follow {
     index: FxHashMap<Tid, usize>,
     gone: FxHashMap<Tid, usize>,
     last: Option<(Tid, usize)>,
+    /// All threads of a process as one, where it has several.
+    companies: FxHashMap<Pid, usize>,
     parents: FxHashMap<Pid, Pid>,
     exits: FxHashMap<Pid, Vec<Exit>>,
     first_ns: Option<u64>,
@@ -296,6 +220,11 @@ impl Follow {
         }
         if several {
             self.ends.push(Reverse((end, slot)));
+        }
+        event.company = self.companies.get(&op.pid).copied();
+        if let Some(company) = event.company.and_then(|c| self.threads.get_mut(c)) {
+            company.ops += 1;
+            company.starts.push(start, company.ops);
         }
         self.family(op, end, &mut event);
         event
@@ -416,7 +345,7 @@ impl Follow {
         let rest = start.saturating_sub(from) as f64;
         if is_known {
             known_pause(op, pause, rest, joins, wake, event);
-            self.piece_by_piece(ended, op.pause.sleeps, event);
+            self.piece_by_piece(op, ended, event);
             self.used_ns += event.think_ns + event.awaits.as_ref().map_or(0.0, |a| a.think_ns);
             return;
         }
@@ -455,26 +384,19 @@ impl Follow {
         (self.threads.get(wake.slot)?.ops >= wake.ops).then_some(wake)
     }
 
-    /// Work before a wait that ended by another thread's operations, of which there were several since `ended`, is taken to
-    /// be on what those brought, one after the other: what reads a pipe has nothing to do before something was written.
-    /// Not so where the trace tells that the thread slept more often than that: then it gave its processor up as often.
-    fn piece_by_piece(&self, ended: u64, sleeps: u32, event: &mut Event) {
-        let slot = event.slot;
-        let sleeps = u64::from(sleeps);
-        let Some(awaits) = &mut event.awaits else {
-            return alternate(sleeps, event);
+    /// Takes the work in the pause before `op`, which began when the last one had `ended`, into pieces.
+    fn piece_by_piece(&self, op: &Op, ended: u64, event: &mut Event) {
+        let since = |slot: usize, ops: u64| {
+            let from = self.threads.get(slot)?.starts.before(ended);
+            let ops = ops.saturating_sub(from);
+            Some(Along { slot, from, ops })
         };
-        let most = most_pieces(awaits.think_ns);
-        let along = awaits.wake.filter(|w| w.slot != slot).and_then(|wake| {
-            let from = self.threads.get(wake.slot)?.starts.before(ended);
-            let (slot, ops) = (wake.slot, wake.ops.saturating_sub(from));
-            let count = if sleeps > 0 { sleeps.min(ops) } else { ops };
-            (sleeps <= ops).then_some((count, Along { slot, from, ops }))
-        });
-        let alone = (sleeps.min(MOST_ALONE), None);
-        let (count, along) = along.map_or(alone, |(count, along)| (count, Some(along)));
-        let count = count.min(most);
-        awaits.pieces = (count > 1).then_some(Pieces { count, along });
+        let wake = event.awaits.as_ref().and_then(|awaits| awaits.wake);
+        let wake = wake.filter(|wake| wake.slot != event.slot);
+        let ended_it = wake.and_then(|wake| since(wake.slot, wake.ops));
+        let company = self.companies.get(&op.pid);
+        let company = company.and_then(|&slot| since(slot, self.threads.get(slot)?.ops));
+        take_apart(op, (ended_it, company), event);
     }
 
     /// Who begins and who ends with an operation that ended at `end`.
@@ -502,6 +424,10 @@ impl Follow {
                 self.index.insert(child, self.threads.len());
                 self.threads.push(thread);
                 self.last = None;
+                if creator.is_some() && !self.companies.contains_key(&op.pid) {
+                    self.companies.insert(op.pid, self.threads.len());
+                    self.threads.push(Thread::default());
+                }
             }
             OpKind::Exit => {
                 event.ends = true;
@@ -525,25 +451,6 @@ impl Follow {
             }
             _ => {}
         }
-    }
-}
-
-/// Into how many pieces work is taken apart at the most.
-fn most_pieces(think_ns: f64) -> u64 {
-    (think_ns / LEAST_PIECE_NS) as u64
-}
-
-/// Work between sleeps that nobody of the trace ended.
-fn alternate(sleeps: u64, event: &mut Event) {
-    let most = most_pieces(event.think_ns).min(MOST_ALONE);
-    let count = (sleeps + 1).min(most);
-    if sleeps > 0 && count > 1 {
-        event.awaits = Some(Box::new(Awaits {
-            sleep_ns: std::mem::take(&mut event.sleep_ns),
-            think_ns: std::mem::take(&mut event.think_ns),
-            pieces: Some(Pieces { count, along: None }),
-            ..Awaits::default()
-        }));
     }
 }
 
@@ -666,7 +573,7 @@ mod tests {
         assert_eq!(after.awaits.map(|a| a.joins), Some(vec![1]));
         assert_eq!(after.think_ns, 5.0);
         // The number is free: another thread of the same one is another.
-        assert_eq!(follow.push(&op(OpKind::Read, 2, 60, 5)).slot, 2);
+        assert_eq!(follow.push(&op(OpKind::Read, 2, 60, 5)).slot, 3);
     }
 
     #[test]
@@ -675,26 +582,6 @@ mod tests {
         follow.push(&op(OpKind::Read, 1, 0, 10));
         let event = follow.push(&op(OpKind::Read, 1, 10 + 200_000_000, 10));
         assert_eq!((event.sleep_ns, event.think_ns), (200e6, 0.0));
-    }
-
-    #[test]
-    fn starts_are_known_about_however_many_there_are() {
-        for many in [3u64, 500, 511, 512, 5_000, 1 << 16] {
-            let mut starts = Starts::default();
-            for number in 1..=many {
-                starts.push(10 * number, number);
-            }
-            assert!(starts.some.len() <= KEPT_STARTS);
-            let apart = (4 * many / KEPT_STARTS as u64).max(1);
-            for time in [0, 10, 11, 5 * many, 10 * many, 10 * many + 1] {
-                let known = starts.before(time);
-                let all = time.saturating_sub(1) / 10;
-                assert!(
-                    known <= all && all - known <= apart,
-                    "{many} {time} {known}"
-                );
-            }
-        }
     }
 
     /// The pieces of so much work before a wait for so many operations of another thread, where the trace tells that the thread
@@ -724,8 +611,11 @@ mod tests {
 
     fn along(ops: u64, count: u64) -> Pieces {
         let (slot, from) = (0, 2);
-        let along = Some(Along { slot, from, ops });
-        Pieces { count, along }
+        Pieces {
+            count,
+            along: Some(Along { slot, from, ops }),
+            rest_ns: 0,
+        }
     }
 
     #[test]
@@ -741,14 +631,26 @@ mod tests {
     }
 
     #[test]
-    fn who_slept_more_often_than_the_other_did_anything_only_gives_its_processor_up() {
-        let alone = |count| Some(Pieces { count, along: None });
+    fn who_slept_more_often_than_the_other_did_anything_goes_along_with_its_process() {
         assert_eq!(pieces(10, 1_000_000, 4), Some(along(10, 4)));
         assert_eq!(pieces(10, 1_000_000, 10), Some(along(10, 10)));
-        assert_eq!(pieces(10, 1_000_000, 11), alone(11));
-        assert_eq!(pieces(1, 1_000_000, 9000), alone(50));
+        // All of the process come after the first thread, of what it did since there was another.
+        let all = pieces(10, 1_000_000, 11).unwrap();
+        let (slot, from, ops) = (2, 0, 10);
+        let company = Some(Along { slot, from, ops });
+        assert_eq!((all.count, all.along, all.rest_ns), (10, company, 0));
+        // One operation tells nothing: it rests as long each time.
+        let alone = |count, slept_ns: u64| {
+            let rest_ns = slept_ns / count;
+            let along = None;
+            Some(Pieces {
+                count,
+                along,
+                rest_ns,
+            })
+        };
+        assert_eq!(pieces(1, 1_000_000, 9000), alone(50, 8_999_990));
         assert_eq!(pieces(1, 1_000_000, 1), None);
-        assert_eq!(pieces(1, 9_000_000, u32::MAX), alone(MOST_ALONE));
     }
 
     #[test]
@@ -761,9 +663,10 @@ mod tests {
         let event = follow.push(&next);
         let awaits = event.awaits.unwrap();
         assert_eq!((event.sleep_ns, event.think_ns), (0.0, 0.0));
-        assert_eq!((awaits.sleep_ns, awaits.think_ns), (600e3, 400e3));
+        assert_eq!((awaits.sleep_ns, awaits.think_ns), (150e3, 400e3));
         let pieces = awaits.pieces.unwrap();
         assert_eq!((pieces.count, pieces.along), (4, None));
+        assert_eq!(pieces.rest_ns, 150_000, "three times");
     }
 
     #[test]

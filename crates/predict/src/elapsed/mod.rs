@@ -28,6 +28,7 @@ mod kernel;
 pub mod locking;
 mod locks;
 pub mod order;
+mod pieces;
 mod schedule;
 mod syncing;
 mod thread;
@@ -134,6 +135,7 @@ impl Replay {
             ends: event.ends,
             served_by: event.served_by,
             answered_with_last: event.answered_with_last,
+            company: event.company,
             locks: locks.and_then(|locks| locks.deed.clone()).map(Box::new),
             asked_at: None,
         };
@@ -519,6 +521,30 @@ mod tests {
             let (elapsed, waited, _) = case.ends();
             assert_eq!((elapsed, waited), (1021.0, 1000.0), "{in_memory}");
         }
+    }
+
+    #[test]
+    fn work_between_rests_is_done_at_once_when_what_was_awaited_has_come() {
+        let elapsed_ms = |took_ms: f64| {
+            let mut case = Case::on(Some(2), true).two();
+            case.op(1, 0, 10, 10.0, 0.0);
+            case.op(2, 10, 10_000_000, took_ms * 1e6, 0.0);
+            let mut next = Op::new(OpKind::Read, Pid(1), Tid(1), 10_000_010);
+            (next.latency_ns, next.record) = (Some(10), OpFlags::WAITS);
+            // Four milliseconds of work between nine rests; the other thread's only operation ends the last one.
+            (next.pause.waited_ns, next.pause.sleeps) = (6_000_000, 9);
+            next.pause.after = Some(After {
+                tid: Tid(2),
+                ops: 1,
+                lag_ns: 0,
+                rest_ns: 0,
+            });
+            case.push(&next, 10.0, 0.0);
+            (case.ends().0 / 1e5).round() / 10.0
+        };
+        assert_eq!((elapsed_ms(10.0), elapsed_ms(20.0)), (10.0, 20.0));
+        // One rest of 0.7 ms has begun by then.
+        assert_eq!(elapsed_ms(1.0), 4.7);
     }
 
     #[test]

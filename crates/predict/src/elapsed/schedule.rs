@@ -190,7 +190,14 @@ impl Schedule {
         if self.device.arm.is_some() {
             return false;
         }
+        let waited_for = |slot: usize| {
+            self.threads
+                .get(slot)
+                .is_some_and(|t| !t.awaited.is_empty())
+        };
         let simple = item.awaits.is_none()
+            && !waited_for(slot)
+            && !item.company.is_some_and(waited_for)
             && item.spawns.is_none()
             && item.served_by.is_none()
             && item.locks.is_none()
@@ -217,6 +224,9 @@ impl Schedule {
             if item.charged {
                 add(&mut self.waits, item.kind, -came_ns);
             }
+        }
+        if let Some(company) = item.company.and_then(|c| self.threads.get_mut(c)) {
+            company.completes(at, at);
         }
         true
     }

@@ -6,8 +6,9 @@ use fsage_core::OpKind;
 
 use super::ahead::Ahead;
 use super::device::Asked;
-use super::follow::{Awaits, Pieces, Wake};
+use super::follow::{Awaits, Wake};
 use super::locks::Deed;
+use super::pieces::Pieces;
 use crate::arm::Asks;
 use crate::caches::Requested;
 use crate::cost::ledger::Latency;
@@ -69,6 +70,8 @@ pub(super) struct Item {
     pub served_by: Option<usize>,
     /// Whether it was asked for before the last one had its answer.
     pub answered_with_last: bool,
+    /// Whose it counts as too.
+    pub company: Option<usize>,
     /// What it does to locks of files: takes them after its own work, gives them up at its end.
     pub locks: Option<Box<Deed>>,
     pub asked_at: Option<u64>,
