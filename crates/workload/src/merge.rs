@@ -2,7 +2,10 @@
 
 use std::collections::VecDeque;
 
-use fsage_core::{ColdLevel, Op, OpSource, PathId, PathTable, SourceError, Wait};
+use fsage_core::{
+    After, ColdLevel, Op, OpFlags, OpSource, PathId, PathTable, Pause, SourceError, Tid, Wait,
+};
+use rustc_hash::FxHashMap;
 
 use crate::program::{Phase, Program, Role, Stream};
 
@@ -12,7 +15,8 @@ const OPERATION_NS: u64 = 100;
 
 /// Every operation of a program, phase after phase. Streams of a phase take turns by their own virtual
 /// clocks, which operations and pauses advance; results are those that the streams expect, latencies
-/// are unknown. Relative names are given the directory in which the workload is thought to run.
+/// are unknown, and pauses say what was sleep and whom it waited for. Relative names are given the directory in which the
+/// workload is thought to run.
 pub struct Merged {
     phases: VecDeque<Phase>,
     running: Vec<Running>,
@@ -25,6 +29,8 @@ pub struct Merged {
     cut: bool,
     /// Whether caches are to be cold before the next operation.
     cold: bool,
+    /// How many operations each thread has done.
+    done: FxHashMap<Tid, u32>,
     /// When the present phase began and the latest time that was reached.
     now_ns: u64,
 }
@@ -36,6 +42,9 @@ struct Running {
     operations: u64,
     blocked: bool,
     company: Option<u32>,
+    /// Whose operation was the last, and what came since then.
+    last: Option<Tid>,
+    pause: Pause,
     /// The merged ids of the stream's paths, by index.
     ids: Vec<Option<PathId>>,
 }
@@ -55,6 +64,7 @@ impl Merged {
             most,
             cut: false,
             cold: false,
+            done: FxHashMap::default(),
             now_ns: 0,
         }
     }
@@ -87,6 +97,8 @@ impl Merged {
                     time_ns,
                     operations: 0,
                     blocked: false,
+                    last: None,
+                    pause: Pause::default(),
                     ids: Vec::new(),
                 }));
         }
@@ -133,9 +145,16 @@ impl Merged {
             .time(running.time_ns.saturating_sub(running.begun_ns));
         match running.stream.wait() {
             Wait::Ready => {}
-            Wait::Pause(ns) | Wait::Compute(ns) => {
+            wait @ (Wait::Pause(ns) | Wait::Compute(ns)) => {
                 let (time_ns, company) = (running.time_ns, running.company);
                 running.time_ns = time_ns.saturating_add(ns);
+                let after = &mut running.pause.after;
+                if let Some(after) = after {
+                    after.rest_ns = after.rest_ns.saturating_add(ns);
+                }
+                if matches!(wait, Wait::Pause(_)) {
+                    running.pause.asleep_ns = running.pause.asleep_ns.saturating_add(ns);
+                }
                 self.wake(time_ns, company);
                 return Ok(0);
             }
@@ -148,6 +167,14 @@ impl Merged {
         let count = running.stream.next_batch(out)?;
         for op in out.iter_mut().skip(first) {
             op.start_ns = running.time_ns;
+            let pause = std::mem::take(&mut running.pause);
+            // What a stream of several threads did meanwhile is none of their own pauses.
+            if running.last.is_none_or(|last| last == op.tid) {
+                op.pause = pause;
+                op.record |= OpFlags::WAITS;
+            }
+            running.last = Some(op.tid);
+            *self.done.entry(op.tid).or_default() += 1;
             running.time_ns = running.time_ns.saturating_add(OPERATION_NS);
             let from = running.stream.paths();
             let mut known = |id: Option<PathId>| match id {
@@ -167,21 +194,37 @@ impl Merged {
         running.operations += count as u64;
         self.now_ns = self.now_ns.max(running.time_ns);
         let (time_ns, company) = (running.time_ns, running.company);
+        let last = running.last;
         if count == 0 {
             self.end(index);
         }
-        self.wake(time_ns, company);
+        let ops = last.and_then(|tid| self.done.get(&tid));
+        let by = last.zip(ops).map(|(tid, &ops)| (tid, ops));
+        self.wakes(time_ns, company, by);
         Ok(count)
     }
 
     /// Whoever waits may go on now, not before; one that waits for streams of a company alone, when one of those did
     /// something: else each that does anything would have all others asked.
     fn wake(&mut self, time_ns: u64, company: Option<u32>) {
+        self.wakes(time_ns, company, None);
+    }
+
+    /// The same, where a thread has just done its so many-th operation.
+    fn wakes(&mut self, time_ns: u64, company: Option<u32>, by: Option<(Tid, u32)>) {
         let waits_for = |r: &&mut Running| {
             r.blocked && (r.company == company || r.company.is_none() || company.is_none())
         };
         for other in self.running.iter_mut().filter(waits_for) {
             other.blocked = false;
+            let waited_ns = time_ns.saturating_sub(other.time_ns);
+            other.pause.waited_ns = other.pause.waited_ns.saturating_add(waited_ns);
+            other.pause.after = by.map(|(tid, ops)| After {
+                tid,
+                ops,
+                lag_ns: 0,
+                rest_ns: 0,
+            });
             other.time_ns = other.time_ns.max(time_ns);
         }
     }
@@ -294,7 +337,7 @@ mod tests {
         ]);
         let (mut merged, mut ops) = (Merged::new(program, "/d", None), Vec::new());
         while merged.next_batch(&mut ops).unwrap() > 0 {}
-        let cold = ops.iter().map(|op| op.record != OpFlags::default());
+        let cold = ops.iter().map(|op| op.record != OpFlags::WAITS);
         assert_eq!(cold.collect::<Vec<_>>(), [false, true, false]);
     }
 
@@ -314,6 +357,40 @@ mod tests {
         let seen = drain(Merged::new(program, "/d", None)).unwrap();
         let times: Vec<(u32, u64)> = seen.iter().map(|s| (s.0, s.2)).collect();
         assert_eq!(times, [(2, 0), (2, 100), (1, 1_000_200)]);
+    }
+
+    #[test]
+    fn pauses_say_what_was_sleep_and_whom_they_waited_for() {
+        let mut asked = 0;
+        let late = Paced(stream(1, &["late", "later"]), move || {
+            asked += 1;
+            match asked {
+                1 => Wait::Blocked,
+                2 => Wait::Pause(40_000),
+                3 => Wait::Compute(5_000),
+                _ => Wait::Ready,
+            }
+        });
+        let streams: Vec<Stream> = vec![Box::new(late), Box::new(stream(2, &["soon", "soon"]))];
+        let program = Program::new(vec![Phase::parallel(Role::Run, "r", streams)]);
+        let (mut merged, mut ops) = (Merged::new(program, "/d", None), Vec::new());
+        while merged.next_batch(&mut ops).unwrap() > 0 {}
+        assert!(ops.iter().all(|op| op.record.contains(OpFlags::WAITS)));
+        let late = ops.iter().find(|op| op.tid == Tid(1)).unwrap();
+        let expected = Pause {
+            asleep_ns: 40_000,
+            waited_ns: 200,
+            after: Some(After {
+                tid: Tid(2),
+                ops: 2,
+                lag_ns: 0,
+                rest_ns: 45_000,
+            }),
+            ..Pause::default()
+        };
+        assert_eq!((late.start_ns, late.pause), (45_200, expected));
+        let others = ops.iter().filter(|op| op.start_ns != late.start_ns);
+        assert!(others.into_iter().all(|op| op.pause == Pause::default()));
     }
 
     /// Whom they wait for was ended by the count: the phase is over, and the next one begins.
