@@ -6,7 +6,7 @@ use std::hash::Hasher;
 
 use super::Depth;
 use super::sizes::SizeHistogram;
-use crate::ops::O_DIRECTORY;
+use crate::ops::{O_CREAT, O_DIRECTORY};
 
 /// More distinct things than this are not told apart.
 const MAX_DISTINCT: usize = 1 << 20;
@@ -26,6 +26,9 @@ pub(super) struct Footprint {
     named: FxHashSet<u64>,
     /// Those that had a name before something else had it.
     gone: u64,
+    /// Numbers of what was removed, and last sizes of what had one before something else was made with it.
+    removed: FxHashSet<(DevId, u64)>,
+    replaced: Vec<Option<u64>>,
     places: FxHashMap<(Option<PathId>, PathId), Place>,
     /// The table of paths that they are of.
     epoch: u32,
@@ -41,6 +44,9 @@ pub(super) struct Footprint {
 
 impl Footprint {
     pub fn take(&mut self, op: &Op, paths: &PathTable) {
+        if let Some(file) = op.file.filter(|_| op.result.is_ok()) {
+            self.comes_or_goes(op.kind, op.flags, file);
+        }
         // What tells nothing of its file is on what the file was known to be.
         let known = |file: FileId| {
             op.size_bytes.is_none() && self.directory_ids.contains_key(&(file.dev, file.ino))
@@ -76,14 +82,41 @@ impl Footprint {
         let Some(file) = op.file else {
             return;
         };
-        let file = self.whole(file);
+        let key = (file.dev, file.ino);
+        // A file that was opened was one, whatever has its number now.
+        let other = self.generations.get(&key).is_some_and(|&generation| {
+            let before = FileId { generation, ..file };
+            file.generation == 0 && self.files.contains_key(&before)
+        });
+        let file = if other { file } else { self.whole(file) };
         // What was met as a file before anything told that it is none.
         self.files.remove(&file);
-        let key = (file.dev, file.ino);
         if self.directory_ids.len() < MAX_DISTINCT || self.directory_ids.contains_key(&key) {
             *self.directory_ids.entry(key).or_default() |= name.is_some();
         } else {
             self.capped = true;
+        }
+    }
+
+    /// Where no generation is told, what is made with the number of something that was removed is another file.
+    fn comes_or_goes(&mut self, kind: OpKind, flags: u32, file: FileId) {
+        let key = (file.dev, file.ino);
+        let makes = match kind {
+            OpKind::Open => flags & O_CREAT != 0,
+            OpKind::Mkdir | OpKind::Mknod | OpKind::Symlink => true,
+            _ => false,
+        };
+        if matches!(kind, OpKind::Unlink | OpKind::Rmdir) {
+            if self.removed.len() < MAX_DISTINCT {
+                self.removed.insert(key);
+            }
+        } else if makes && file.generation == 0 && self.removed.remove(&key) {
+            let replaced = self.files.remove(&file);
+            if self.replaced.len() < MAX_DISTINCT {
+                self.replaced.extend(replaced);
+            } else {
+                self.capped = true;
+            }
         }
     }
 
@@ -202,7 +235,7 @@ impl Footprint {
         let named = self.named.difference(&self.directories).count();
         let unnamed = self.directory_ids.values().filter(|named| !**named).count();
         (
-            (self.files.len() + named) as u64 + self.gone,
+            (self.files.len() + self.replaced.len() + named) as u64 + self.gone,
             (self.directories.len() + unnamed) as u64,
             self.capped,
         )
@@ -210,7 +243,7 @@ impl Footprint {
 
     pub fn file_sizes(&self) -> SizeHistogram {
         let mut sizes = SizeHistogram::default();
-        for size in self.files.values().flatten() {
+        for size in self.files.values().chain(&self.replaced).flatten() {
             sizes.add(*size);
         }
         sizes

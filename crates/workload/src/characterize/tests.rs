@@ -533,3 +533,51 @@ fn files_of_one_name_after_the_other_are_several() {
         assert_eq!(files, *expected, "after step {number}");
     }
 }
+
+/// A number that was free is given again: to a directory, or where nobody tells generations, to a file.
+#[test]
+fn what_has_the_number_of_something_that_was_removed_is_another() {
+    let mut paths = PathTable::new();
+    let [a, b] = ["/w/a", "/w/b"].map(|name| paths.intern(name.as_bytes()));
+    let on = |kind, path, generation| Op {
+        path,
+        file: Some(FileId {
+            generation,
+            ..file(7)
+        }),
+        result: Outcome::ok(0),
+        ..op(kind, 0)
+    };
+    let make = |path, generation| Op {
+        flags: 0o101,
+        size_bytes: Some(0),
+        ..on(OpKind::Open, path, generation)
+    };
+    let look = Op {
+        record: OpFlags::DIRECTORY,
+        ..on(OpKind::Stat, b, 0)
+    };
+    let list = Op {
+        record: OpFlags::DIRECTORY,
+        ..on(OpKind::Open, b, 9)
+    };
+    let count = |ops: &[Op]| {
+        let mut all = Characterizer::new();
+        for op in ops {
+            all.push(op, &paths).unwrap();
+        }
+        let found = all.finish(0);
+        let sized: u64 = found.file_sizes.iter().map(|b| b.count).sum();
+        (found.distinct_files, found.distinct_directories, sized)
+    };
+    let unlink = |generation| on(OpKind::Unlink, a, generation);
+    let dir = on(OpKind::Mkdir, b, 0);
+    // The file, and the directory that both lie in, and the one that came.
+    let expected = (1, 2, 1);
+    assert_eq!(count(&[make(a, 5), unlink(5), dir, look, list]), expected);
+    assert_eq!(count(&[make(a, 0), unlink(0), dir, look, list]), expected);
+    // Made again, twice opened.
+    let again = [make(a, 0), unlink(0), make(b, 0), make(b, 0)];
+    assert_eq!(count(&again), (2, 1, 2));
+    assert_eq!(count(&again[..1]), (1, 1, 1));
+}
