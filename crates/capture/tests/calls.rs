@@ -546,3 +546,27 @@ fn what_the_tracer_takes_itself_is_measured_at_the_start() {
     let pids: std::collections::BTreeSet<_> = kept.0.iter().map(|row| row.op.pid).collect();
     assert_eq!(pids.len(), 1, "the thread that measures is not told");
 }
+
+#[test]
+fn a_directory_with_the_number_of_a_file_that_was_removed_has_not_its_generation() {
+    if !can_trace() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let script = "for i in 0 1 2 3 4 5 6 7 8 9; do echo >f$i; done; rm f?; mkdir d; \
+                  for i in 0 1 2 3 4 5 6 7 8 9; do mkdir d/$i; done; stat d/? >/dev/null";
+    let (rows, _) = run(&command(&["sh", "-c", script], dir.path()));
+    let files: Vec<_> = rows
+        .iter()
+        .filter(|row| row.op.kind == OpKind::Open && row.path.starts_with('f'))
+        .filter_map(|row| row.op.file)
+        .collect();
+    let looked = rows.iter().filter(|row| row.op.kind == OpKind::Stat);
+    let looked = looked.filter(|row| row.path.starts_with("d/"));
+    let directories: Vec<_> = looked.filter_map(|row| row.op.file).collect();
+    assert_eq!((files.len(), directories.len()), (10, 10));
+    let again = |dir: &&fsage_core::FileId| files.iter().any(|file| file.ino == dir.ino);
+    // None, where the file system gives no number again, or another program was given them.
+    let again: Vec<_> = directories.iter().filter(again).collect();
+    assert!(again.iter().all(|dir| !files.contains(dir)), "{again:?}");
+}

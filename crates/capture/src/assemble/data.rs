@@ -228,8 +228,7 @@ impl Assembler {
         let generation = self
             .generations
             .get(&key)
-            .copied()
-            .unwrap_or(file.generation);
+            .map_or(file.generation, |of| of.generation);
         op.file = Some(FileId { generation, ..file });
         op.offset = Some(offset);
         op.length = Some(length);

@@ -46,6 +46,13 @@ const PROGRAM_NAMES: usize = 4096;
 const PATHS_LIMIT: usize = 1 << 18;
 const PATHS_BYTES: usize = 24 << 20;
 
+/// The generation seen last of an inode, and the type of what had it (`S_IFMT`), 0 where nothing told.
+#[derive(Clone, Copy)]
+struct Generation {
+    generation: u32,
+    kind: u32,
+}
+
 /// Turns events into operations.
 pub struct Assembler {
     paths: PathTable,
@@ -54,7 +61,7 @@ pub struct Assembler {
     threads: FxHashMap<Pid, u32>,
     names: names::Names,
     devices: devices::Devices,
-    generations: FxHashMap<(u64, u64), u32>,
+    generations: FxHashMap<(u64, u64), Generation>,
     /// The program that a process has begun to run, until its execve returns.
     programs: FxHashMap<Pid, FileId>,
     /// What processes ran last, by name.
@@ -338,13 +345,18 @@ impl Assembler {
         self.wanted |= self.filter.takes_device(dev);
         let key = (dev.0, file.ino);
         let mut generation = file.generation;
+        let kind = file.mode & libc::S_IFMT;
         if generation == 0 {
-            generation = self.generations.get(&key).copied().unwrap_or(0);
-        } else if self.generations.get(&key) != Some(&generation) {
+            // A number that something of another kind has now was given again.
+            let known = self.generations.get(&key);
+            let same = known.filter(|of| kind == 0 || of.kind == 0 || of.kind == kind);
+            generation = same.map_or(0, |of| of.generation);
+        } else if self.generations.get(&key).map(|of| of.generation) != Some(generation) {
             if self.generations.len() >= GENERATIONS_LIMIT {
                 self.generations.clear();
             }
-            self.generations.insert(key, generation);
+            self.generations
+                .insert(key, Generation { generation, kind });
         }
         FileId {
             dev,

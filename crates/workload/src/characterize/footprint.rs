@@ -89,8 +89,12 @@ impl Footprint {
             file.generation == 0 && self.files.contains_key(&before)
         });
         let file = if other { file } else { self.whole(file) };
-        // What was met as a file before anything told that it is none.
-        self.files.remove(&file);
+        // What was met as a file before anything told that it is none, unless that was removed.
+        if self.removed.remove(&key) {
+            self.replace(file);
+        } else {
+            self.files.remove(&file);
+        }
         if self.directory_ids.len() < MAX_DISTINCT || self.directory_ids.contains_key(&key) {
             *self.directory_ids.entry(key).or_default() |= name.is_some();
         } else {
@@ -111,12 +115,17 @@ impl Footprint {
                 self.removed.insert(key);
             }
         } else if makes && file.generation == 0 && self.removed.remove(&key) {
-            let replaced = self.files.remove(&file);
-            if self.replaced.len() < MAX_DISTINCT {
-                self.replaced.extend(replaced);
-            } else {
-                self.capped = true;
-            }
+            self.replace(file);
+        }
+    }
+
+    /// Something else has the number of a file now.
+    fn replace(&mut self, file: FileId) {
+        let replaced = self.files.remove(&file);
+        if self.replaced.len() < MAX_DISTINCT {
+            self.replaced.extend(replaced);
+        } else {
+            self.capped = true;
         }
     }
 

@@ -576,6 +576,17 @@ fn what_has_the_number_of_something_that_was_removed_is_another() {
     let expected = (1, 2, 1);
     assert_eq!(count(&[make(a, 5), unlink(5), dir, look, list]), expected);
     assert_eq!(count(&[make(a, 0), unlink(0), dir, look, list]), expected);
+    let unknown = Op {
+        file: list.file.map(|id| FileId {
+            generation: 0,
+            ..id
+        }),
+        ..list
+    };
+    assert_eq!(
+        count(&[make(a, 0), unlink(0), dir, look, unknown]),
+        expected
+    );
     // Made again, twice opened.
     let again = [make(a, 0), unlink(0), make(b, 0), make(b, 0)];
     assert_eq!(count(&again), (2, 1, 2));
