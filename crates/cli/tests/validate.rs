@@ -238,7 +238,7 @@ fn scratch_targets_are_made_and_removed() {
         "--target",
         "scratch:ext2,size=64M",
         "--runs",
-        "1",
+        "2",
         "--json",
     ];
     let tmp = dir.path().join("tmp");
@@ -254,6 +254,10 @@ fn scratch_targets_are_made_and_removed() {
         .map(|p| p["target"].as_str().unwrap())
         .collect();
     assert_eq!(targets, ["scratch:ext4,size=64M", "scratch:ext2,size=64M"]);
+    // The run whose trace corrects the costs judges none that it corrected.
+    let judged = |pair: &Value| pair["measured_runs_ns"].as_array().unwrap().len();
+    assert_eq!([judged(&pairs[0]), judged(&pairs[1])], [1, 2]);
+    assert!(pairs.iter().all(|pair| pair.get("ranked_ns").is_none()));
     assert!(
         pairs
             .iter()

@@ -174,7 +174,7 @@ fn from_one_trace(
         found.notes.push(format!("{name}: {warning}"));
     }
     for (index, (&target, predicted)) in targets.iter().zip(&made.raw.targets).enumerate() {
-        let runs = found.of(workload, target);
+        let runs = judged(found, (workload, target), source);
         if let Some(lacks) = &predicted.incomplete {
             let alone = measured_alone(plan, (workload, target), &runs, &lacks.reason);
             found.not_predicted.push(alone);
@@ -198,6 +198,20 @@ fn from_one_trace(
         pairs.insert(target, judged);
     }
     Ok(pairs)
+}
+
+/// The runs by which a prediction from the trace on `source` is judged: where there are others, not the one that the trace
+/// is of, which is the first that ended well.
+fn judged(
+    found: &Measurements,
+    (workload, target): (usize, usize),
+    source: usize,
+) -> Vec<&MeasuredRun> {
+    let mut runs = found.of(workload, target);
+    if target == source && runs.len() > 1 {
+        runs.remove(0);
+    }
+    runs
 }
 
 /// What is predicted from one trace.
@@ -230,8 +244,10 @@ fn predictions(
         traced_on: None,
         is_traced: true,
     };
-    // A prediction that was corrected by a run says nothing when it is judged by that run.
+    // A prediction that was corrected by a run says nothing when it is judged by that run, and there is no other.
+    let alone = found.of(workload, source).len() == 1;
     let but = targets.iter().position(|&target| target == source);
+    let but = but.filter(|_| alone);
     let traced_on = in_context(&kept.trace, &request, there, but)?;
     request.traced_on = traced_on.as_ref();
     // Its order among the others is that of predictions which are corrected alike.
@@ -241,7 +257,7 @@ fn predictions(
     let mut distributions = Distributions::new(profiles.len());
     let mut reader = TraceReader::open(&kept.trace)?;
     let raw = predict(&mut reader, &request, Some(&mut distributions))?;
-    let mut speeds = speeds(found, workload, targets).unwrap_or_default();
+    let mut speeds = speeds(found, (workload, source), targets).unwrap_or_default();
     speeds.extend(again.and_then(|index| speeds.get(index).copied()));
     let equal = if speeds.is_empty() {
         Vec::new()
@@ -300,9 +316,13 @@ fn start(plan: &ValidatePlan) -> Start {
 }
 
 /// What the machine's reference work took in the runs on each target, nanoseconds; `None` where any is unknown.
-fn speeds(found: &Measurements, workload: usize, targets: &[usize]) -> Option<Vec<u64>> {
+fn speeds(
+    found: &Measurements,
+    (workload, source): (usize, usize),
+    targets: &[usize],
+) -> Option<Vec<u64>> {
     let of = |&target: &usize| {
-        let runs = found.of(workload, target);
+        let runs = judged(found, (workload, target), source);
         let speeds: Option<Vec<u64>> = runs.iter().map(|run| run.reference_ns).collect();
         let speeds = speeds.filter(|s| !s.is_empty())?;
         Some(speeds.iter().sum::<u64>() / speeds.len() as u64)

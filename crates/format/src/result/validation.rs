@@ -90,7 +90,7 @@ pub struct Pair {
     pub trace_on: String,
     /// Measured total latency of all operations on the target, mean of the runs, nanoseconds.
     pub measured_ns: f64,
-    /// Each run's total.
+    /// Each run's total; of the target that the trace was made on, where there are several, of those after the traced one.
     pub measured_runs_ns: Vec<u64>,
     /// The 95 % interval of the mean (Student's; where that is wide, of a log-normal mean); absent for a single run, and
     /// where it says no more than that the mean is positive, as of two runs that differ.
