@@ -49,6 +49,30 @@ struct Running {
     ids: Vec<Option<PathId>>,
 }
 
+impl Running {
+    /// A pause, in which it is asleep or computes.
+    fn rests(&mut self, ns: u64, asleep: bool) {
+        self.time_ns = self.time_ns.saturating_add(ns);
+        if let Some(after) = &mut self.pause.after {
+            after.rest_ns = after.rest_ns.saturating_add(ns);
+        }
+        if asleep {
+            self.pause.asleep_ns = self.pause.asleep_ns.saturating_add(ns);
+        }
+    }
+
+    /// The next operation, which has the pause before it.
+    fn begins(&mut self, op: &mut Op) {
+        let pause = std::mem::take(&mut self.pause);
+        // What a stream of several threads did meanwhile is none of their own pauses.
+        if self.last.is_none_or(|last| last == op.tid) {
+            op.pause = pause;
+            op.record |= OpFlags::WAITS;
+        }
+        self.last = Some(op.tid);
+    }
+}
+
 impl Merged {
     /// The stream of a program that runs in `directory`, absolute. With `most`, each stream of the
     /// run ends with the batch in which it reaches that many operations.
@@ -147,14 +171,7 @@ impl Merged {
             Wait::Ready => {}
             wait @ (Wait::Pause(ns) | Wait::Compute(ns)) => {
                 let (time_ns, company) = (running.time_ns, running.company);
-                running.time_ns = time_ns.saturating_add(ns);
-                let after = &mut running.pause.after;
-                if let Some(after) = after {
-                    after.rest_ns = after.rest_ns.saturating_add(ns);
-                }
-                if matches!(wait, Wait::Pause(_)) {
-                    running.pause.asleep_ns = running.pause.asleep_ns.saturating_add(ns);
-                }
+                running.rests(ns, matches!(wait, Wait::Pause(_)));
                 self.wake(time_ns, company);
                 return Ok(0);
             }
@@ -167,13 +184,7 @@ impl Merged {
         let count = running.stream.next_batch(out)?;
         for op in out.iter_mut().skip(first) {
             op.start_ns = running.time_ns;
-            let pause = std::mem::take(&mut running.pause);
-            // What a stream of several threads did meanwhile is none of their own pauses.
-            if running.last.is_none_or(|last| last == op.tid) {
-                op.pause = pause;
-                op.record |= OpFlags::WAITS;
-            }
-            running.last = Some(op.tid);
+            running.begins(op);
             *self.done.entry(op.tid).or_default() += 1;
             running.time_ns = running.time_ns.saturating_add(OPERATION_NS);
             let from = running.stream.paths();
@@ -194,12 +205,10 @@ impl Merged {
         running.operations += count as u64;
         self.now_ns = self.now_ns.max(running.time_ns);
         let (time_ns, company) = (running.time_ns, running.company);
-        let last = running.last;
+        let by = (running.last).and_then(|tid| Some((tid, *self.done.get(&tid)?)));
         if count == 0 {
             self.end(index);
         }
-        let ops = last.and_then(|tid| self.done.get(&tid));
-        let by = last.zip(ops).map(|(tid, &ops)| (tid, ops));
         self.wakes(time_ns, company, by);
         Ok(count)
     }
