@@ -44,7 +44,7 @@ for tool in mkfs.xfs mkfs.btrfs sysbench borg rg nginx cmake autoconf fio rsync 
     bogofilter mbsync hugo snapraid mandb darcs umoci skopeo aptly gdbmtool beanstalkd \
     ddrescue cargo quilt plzip smbd smbclient dovecot exim4 java gem ffmpeg pdflatex makeindex latexmk samtools nbdkit nbdcopy \
     clamscan mcopy h5repack blastn sa-learn pass mkfs.erofs parallel lftp \
-    node php casync flac metaflac xdelta3 jdupes; do
+    node php casync flac metaflac xdelta3 jdupes rdfind cscope cppcheck zpaq emacs; do
     command -v "$tool" >/dev/null ||
         { echo "not run: needs $tool; benchmarks/workloads/install.sh installs what it needs" >&2; exit 1; }
 done

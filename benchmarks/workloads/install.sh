@@ -15,7 +15,8 @@ packages=(xfsprogs btrfs-progs fuse3 gcc make libc6-dev autoconf automake cmake 
     python3-h5py python3-zarr gdbmtool beanstalkd gddrescue rustc cargo quilt plzip samba smbclient dovecot-core
     exim4-daemon-light zookeeper python3-kazoo ruby ffmpeg texlive-latex-base latexmk samtools python3-whisper nbdkit libnbd-bin
     clamav mtools hdf5-tools ncbi-blast+ spamassassin pass gnupg erofs-utils parallel lftp python3-pyftpdlib
-    nodejs php-cli php-sqlite3 casync python3-sphinx flac python3-pytest python3-diskcache xdelta3 jdupes)
+    nodejs php-cli php-sqlite3 casync python3-sphinx flac python3-pytest python3-diskcache xdelta3 jdupes
+    rdfind cscope cppcheck zpaq emacs-nox)
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
