@@ -16,12 +16,17 @@ use crate::made::DAY_NS;
 const NEAR_NS: u64 = 10_000_000_000;
 
 /// A file of whose making the trace tells.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Made {
     ns: u64,
     size: u64,
     file: Option<FileId>,
+    /// Once it was removed, where it stands in its profile: it lives on, and may be written, until its last close.
+    told: Option<(Profile, usize)>,
 }
+
+/// By trace, day and directory.
+type Profile = (usize, u64, Vec<u8>);
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Directory {
@@ -35,8 +40,7 @@ pub struct Learner {
     /// How long a day of the traces lasts.
     day_ns: u64,
     sources: Vec<String>,
-    /// By trace, day and directory.
-    profiles: BTreeMap<(usize, u64, Vec<u8>), Vec<ShortFile>>,
+    profiles: BTreeMap<Profile, Vec<ShortFile>>,
     /// Each file that was made, by the order of that.
     made: Vec<Made>,
     /// Where in `made` a name, an open file and a file have theirs, of others nothing.
@@ -136,6 +140,7 @@ impl Learner {
                         ns: op.start_ns,
                         size: 0,
                         file: op.file,
+                        told: None,
                     });
                 }
                 let made = self.files.get(&path).copied();
@@ -155,6 +160,8 @@ impl Learner {
             }
             OpKind::Close => {
                 if let Some(fd) = op.fd {
+                    let held = self.descriptors.description(op.pid.0, fd).copied();
+                    self.closed(held.flatten(), op.start_ns);
                     self.descriptors.close(op.pid.0, fd);
                 }
             }
@@ -194,6 +201,22 @@ impl Learner {
         let at = op.offset.or(op.size_bytes).unwrap_or(0);
         if let Some(made) = held.and_then(|at| self.made.get_mut(at)) {
             made.size = made.size.max(at.saturating_add(bytes));
+            if let Some((profile, at)) = &made.told
+                && let Some(file) = self.profiles.get_mut(profile).and_then(|f| f.get_mut(*at))
+            {
+                file.2 = made.size;
+            }
+        }
+    }
+
+    /// A file that was removed before lives until here at least, within its day.
+    fn closed(&mut self, made: Option<usize>, ns: u64) {
+        if let Some(made) = made.and_then(|at| self.made.get(at))
+            && let Some((profile, at)) = &made.told
+            && made.ns / DAY_NS == ns / DAY_NS
+            && let Some(file) = self.profiles.get_mut(profile).and_then(|f| f.get_mut(*at))
+        {
+            file.1 = seconds(ns.saturating_sub(made.ns));
         }
     }
 
@@ -217,8 +240,8 @@ impl Learner {
             self.gaps_ns += gap;
         }
         known.removed_ns = Some(ns);
-        let made = self.files.remove(path).and_then(|at| self.made.get(at));
-        let Some(made) = made.copied() else {
+        let made = self.files.remove(path);
+        let Some(made) = made.and_then(|at| self.made.get_mut(at)) else {
             return;
         };
         if let Some(file) = made.file {
@@ -227,15 +250,20 @@ impl Learner {
         let day = made.ns / DAY_NS;
         if day == ns / DAY_NS {
             let key = (self.sources.len(), day, dir);
-            let second = |ns: u64| ns as f64 / 1e9;
             let file = (
-                second(made.ns % DAY_NS),
-                second(ns.saturating_sub(made.ns)),
+                seconds(made.ns % DAY_NS),
+                seconds(ns.saturating_sub(made.ns)),
                 made.size,
             );
-            self.profiles.entry(key).or_default().push(file);
+            let files = self.profiles.entry(key.clone()).or_default();
+            made.told = Some((key, files.len()));
+            files.push(file);
         }
     }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
 }
 
 fn above(path: &[u8]) -> Vec<u8> {
@@ -347,6 +375,22 @@ mod tests {
             (habits.together, habits.near, habits.gap_s),
             (0.333_333, 1.0, 1.0)
         );
+    }
+
+    #[test]
+    fn what_is_written_to_a_file_that_has_no_name_any_more_is_its_own_until_it_is_closed() {
+        let mut given = Given::default();
+        given.open(1.0, "tmp/x", 3, 7);
+        given.unlink(2.0, "tmp/x");
+        given.write(3.0, (1, 3), (0, 40_000));
+        // Another of that name, and a descriptor that is used again, are others'.
+        given.open(3.5, "tmp/x", 4, 8);
+        given.op(OpKind::Close, 5.0, 1).fd = Some(Fd(3));
+        given.open(6.0, "tmp/kept", 3, 9);
+        given.write(7.0, (1, 3), (0, 1 << 30));
+        given.op(OpKind::Close, 8.0, 1).fd = Some(Fd(3));
+        let learnt = learnt(DAY_NS, given);
+        assert_eq!(learnt.profiles[0].files, [(0.0, 4.0, 40_000)]);
     }
 
     /// A shell's redirection: the file is opened, its descriptor copied over another one and closed, and the child

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fsage_core::{OpFlags, OpKind};
-use fsage_format::bounded;
+use fsage_format::{FileKind, bounded};
 use fsage_model::fsm::{Batch, Call, Generator, Model, ModelError, Options, Scale, Type};
 
 use super::emit::Emitter;
@@ -46,6 +46,12 @@ impl ModelSource {
         }
         let shown = path.display();
         let wrong = |e: ModelError| refused(format!("{shown}: {e}"));
+        if let Ok(FileKind::FileRunner) = fsage_format::sniff(path) {
+            return Err(refused(format!(
+                "{shown}: it is a configuration of FileRunner, expected a model that ends in .fsm, as `fsage model fit \
+                 TRACE -o M.fsm` writes it"
+            )));
+        }
         let text = bounded::read_text(path, "a model of at most 16 MiB")?;
         let model = Model::parse(&text).map_err(wrong)?;
         let time = wanted.scale.unwrap_or(1.0);
@@ -130,10 +136,7 @@ fn one(tree: &mut Tree, out: &mut Emitter<'_>, call: &Call) -> Done {
     let (path, to) = (call.path.as_deref(), call.path2.as_deref());
     match (op.kind, path, to) {
         (OpKind::Open, Some(path), _) => tree.open(out, path, op),
-        (OpKind::Close, ..) => {
-            tree.close(op);
-            Ok(())
-        }
+        (OpKind::Close, ..) => tree.close(out, op),
         (OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut, ..) => {
             let at = op.offset.filter(|_| !op.record.contains(OpFlags::APPEND));
             tree.writes(out, op, at, op.bytes_moved())

@@ -23,9 +23,14 @@ struct Node {
     size: u64,
     /// Where it has blocks.
     held: Held,
-    /// The paths that lead to it; one of a directory.
+    /// The paths that lead to it; one of a directory. Of one that was removed while it is open the last that did.
     names: Vec<Vec<u8>>,
+    /// Descriptors that it is open by.
+    opens: u32,
 }
+
+/// What is left out where a name that is needed again was that of a file which is still written.
+const NAMELESS: &str = "bytes written to files that no name led to any more";
 
 /// How a file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +57,10 @@ pub(super) struct Tree {
     names: BTreeMap<Vec<u8>, u32>,
     nodes: FxHashMap<u32, Node>,
     made: u32,
-    /// By process and descriptor; of a file that has no name any more nothing is known.
+    /// Files that were removed while they are open, by their last name: their blocks are there until the last close, so
+    /// they are removed then.
+    removed: BTreeMap<Vec<u8>, u32>,
+    /// By process and descriptor.
     open: FxHashMap<(u32, i32), u32>,
     writing: Option<Writing>,
 }
@@ -64,6 +72,7 @@ impl Tree {
             return Ok(());
         };
         let Some(node) = self.nodes.get_mut(&node) else {
+            out.leave_out(NAMELESS, range.end.saturating_sub(range.start));
             return Ok(());
         };
         let (old, end) = (node.size, range.end);
@@ -109,6 +118,7 @@ impl Tree {
             Some(_) if op.flags & O_TRUNC != 0 => Some(How::Anew),
             Some(_) => None,
             None if op.flags & O_CREAT != 0 => {
+                self.give_up(out, path)?;
                 if self.add(out, path, false).is_none() {
                     return Ok(());
                 }
@@ -130,15 +140,56 @@ impl Tree {
             range: 0..0,
         });
         if let Some(fd) = op.result.value() {
-            self.open.insert((op.pid.0, fd as i32), node);
+            if let Some(known) = self.nodes.get_mut(&node) {
+                known.opens += 1;
+            }
+            let before = self.open.insert((op.pid.0, fd as i32), node);
+            self.closed(out, before)?;
         }
         Ok(())
     }
 
-    pub fn close(&mut self, op: &Op) {
-        if let Some(key) = key_of(op) {
-            self.open.remove(&key);
+    pub fn close(&mut self, out: &mut Emitter<'_>, op: &Op) -> Done {
+        let node = key_of(op).and_then(|key| self.open.remove(&key));
+        self.closed(out, node)
+    }
+
+    /// A descriptor of a file is closed: with the last a file goes that has no name any more.
+    fn closed(&mut self, out: &mut Emitter<'_>, node: Option<u32>) -> Done {
+        let Some(known) = node.and_then(|node| self.nodes.get_mut(&node)) else {
+            return Ok(());
+        };
+        known.opens = known.opens.saturating_sub(1);
+        let last = known.names.first().filter(|_| known.opens == 0);
+        let removed = last.filter(|name| self.removed.get(*name).copied() == node);
+        match removed.cloned() {
+            Some(path) => self.give_up(out, &path),
+            None => Ok(()),
         }
+    }
+
+    /// A file that was removed under this name while it was open goes, whether or not it is open still.
+    fn give_up(&mut self, out: &mut Emitter<'_>, path: &[u8]) -> Done {
+        if !self.removed.contains_key(path) {
+            return Ok(());
+        }
+        self.write(out)?;
+        let Some(node) = self.removed.remove(path) else {
+            return Ok(());
+        };
+        let freed = self.nodes.remove(&node).map_or(0, |n| n.held.bytes());
+        out.unlink(path, freed)
+    }
+
+    /// The same of all below a directory.
+    fn give_up_below(&mut self, out: &mut Emitter<'_>, path: &[u8]) -> Done {
+        let first = [path, b"/"].concat();
+        let names = self.removed.range(first.clone()..).map(|(name, _)| name);
+        let below: Vec<_> = names
+            .take_while(|n| n.starts_with(&first))
+            .cloned()
+            .collect();
+        below.iter().try_for_each(|name| self.give_up(out, name))
     }
 
     /// Bytes at a place; at the end where that is not said.
@@ -208,6 +259,7 @@ impl Tree {
 
     pub fn mkdir(&mut self, out: &mut Emitter<'_>, path: &[u8]) -> Done {
         self.write(out)?;
+        self.give_up(out, path)?;
         if self.add(out, path, true).is_some() {
             out.mkdir(path)?;
         }
@@ -216,6 +268,7 @@ impl Tree {
 
     pub fn symlink(&mut self, out: &mut Emitter<'_>, path: &[u8]) -> Done {
         self.write(out)?;
+        self.give_up(out, path)?;
         if self.add(out, path, false).is_some() {
             out.symlink(path, ELSEWHERE)?;
         }
@@ -225,6 +278,7 @@ impl Tree {
     pub fn rmdir(&mut self, out: &mut Emitter<'_>, path: &[u8]) -> Done {
         self.write(out)?;
         if self.is_directory(path) && self.below(path).is_empty() {
+            self.give_up_below(out, path)?;
             self.remove(path);
             out.rmdir(path)?;
         }
@@ -232,6 +286,16 @@ impl Tree {
     }
 
     pub fn unlink(&mut self, out: &mut Emitter<'_>, path: &[u8]) -> Done {
+        // What it is written goes on, and it goes with its last close.
+        if let Some(&node) = self.names.get(path)
+            && let Some(known) = self.nodes.get(&node)
+            && known.opens > 0
+            && known.names.len() == 1
+        {
+            self.names.remove(path);
+            self.removed.insert(path.to_vec(), node);
+            return Ok(());
+        }
         self.write(out)?;
         if self.names.contains_key(path) && !self.is_directory(path) {
             let freed = self.remove(path);
@@ -248,6 +312,7 @@ impl Tree {
         if self.is_directory(from) || self.names.contains_key(to) || !self.has_above(to) {
             return Ok(());
         }
+        self.give_up(out, to)?;
         self.names.insert(to.to_vec(), node);
         if let Some(known) = self.nodes.get_mut(&node) {
             known.names.push(to.to_vec());
@@ -269,6 +334,8 @@ impl Tree {
         if cannot {
             return Ok(());
         }
+        self.give_up(out, to)?;
+        self.give_up_below(out, from)?;
         let replaced = if replaces { self.remove(to) } else { 0 };
         let mut all = self.below(from);
         all.push(from.to_vec());
