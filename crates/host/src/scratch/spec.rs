@@ -52,19 +52,30 @@ impl ScratchSpec {
     }
 }
 
-/// Reads a size: a number of bytes, or of KiB, MiB, GiB, TiB with the suffix K, M, G, T.
+/// Reads a size: a number of bytes, or of KiB, MiB, GiB, TiB with the suffix K, M, G, T, which may go on as `iB`. The
+/// number may have a fraction where that comes to whole bytes or is rounded to them.
 pub fn parse_size(text: &str) -> Option<u64> {
-    let (number, shift) = match text.char_indices().next_back()? {
-        (at, 'k' | 'K') => (text.get(..at)?, 10),
-        (at, 'm' | 'M') => (text.get(..at)?, 20),
-        (at, 'g' | 'G') => (text.get(..at)?, 30),
-        (at, 't' | 'T') => (text.get(..at)?, 40),
-        _ => (text, 0),
+    let short = text.strip_suffix("iB").unwrap_or(text);
+    let (number, shift) = match short.char_indices().next_back()? {
+        (at, 'k' | 'K') => (short.get(..at)?, 10),
+        (at, 'm' | 'M') => (short.get(..at)?, 20),
+        (at, 'g' | 'G') => (short.get(..at)?, 30),
+        (at, 't' | 'T') => (short.get(..at)?, 40),
+        _ if short.len() < text.len() => return None,
+        _ => (short, 0),
     };
-    if !number.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
+    // As sizes are printed, `1.5 GiB`.
+    let number = number.strip_suffix(' ').unwrap_or(number);
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    match number.split_once('.') {
+        None if digits(number) => number.parse::<u64>().ok()?.checked_mul(1 << shift),
+        Some((whole, part)) if shift > 0 && digits(whole) && digits(part) => {
+            let whole = whole.parse::<u64>().ok()?.checked_mul(1 << shift)?;
+            let part: f64 = format!("0.{part}").parse().ok()?;
+            whole.checked_add((part * (1_u64 << shift) as f64).round() as u64)
+        }
+        _ => None,
     }
-    number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 /// What a specification may say.
@@ -310,6 +321,38 @@ mod tests {
         assert_eq!((spec.size_bytes, &spec.backing), (2 << 30, &Backing::Ram));
         assert_eq!(spec.to_string(), "scratch:xfs");
         assert_eq!("ext2".parse::<ScratchSpec>().unwrap().kind, "ext2");
+    }
+
+    #[test]
+    fn sizes_are_read_as_they_are_printed() {
+        for (text, bytes) in [
+            ("1500", 1500),
+            ("64k", 64 << 10),
+            ("1.5G", 3 << 29),
+            ("100MiB", 100 << 20),
+            ("1.5 GiB", 3 << 29),
+            ("0.1K", 102),
+            ("2.000T", 2 << 40),
+        ] {
+            assert_eq!(parse_size(text), Some(bytes), "{text}");
+        }
+        for text in [
+            "",
+            "M",
+            "iB",
+            "5iB",
+            "1.5",
+            ".5G",
+            "1.G",
+            "1.5.0G",
+            "-1M",
+            "1e3M",
+            "1  M",
+            "100MB",
+            "99999999T",
+        ] {
+            assert_eq!(parse_size(text), None, "{text}");
+        }
     }
 
     #[test]
