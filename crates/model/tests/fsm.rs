@@ -249,6 +249,12 @@ fn a_trace_of_one_operation_is_a_model_and_of_none_is_an_error() {
             .contains("expected at least one")
     );
     let (mut gather, mut paths) = (Gather::new(&[]), PathTable::new());
+    let mut begins = op(OpKind::Fork, None, &mut paths, 0);
+    (begins.length, begins.result) = (Some(8), Outcome::ok(8));
+    gather.take(&begins, &paths);
+    let none = fit(gather).unwrap_err().to_string();
+    assert!(none.contains("no operation on a file"), "{none}");
+    let (mut gather, mut paths) = (Gather::new(&[]), PathTable::new());
     let one = op(OpKind::Stat, Some(b"/secret/name"), &mut paths, 0);
     gather.take(&one, &paths);
     let model = fit(gather).unwrap();

@@ -83,7 +83,8 @@ const GRAINS: [Grain; 6] = [
 /// The finest model of at most [`MODEL_BYTES`].
 pub fn fit(mut gather: Gather) -> Result<Model, ModelError> {
     gather.end();
-    if gather.visits.is_empty() {
+    // A process that only begins others does nothing to a file, and so is in no group.
+    if gather.visits.is_empty() || gather.threads.iter().all(|thread| thread.mix.is_empty()) {
         return Err(ModelError::Whole(
             "the trace has no operation on a file: expected at least one".into(),
         ));
