@@ -4,7 +4,9 @@ use fsage_format::result::evaluation::{EvaluatedFigure, EvaluatedTarget, Evaluat
 
 use crate::page::Page;
 use crate::table::{Align, TextTable};
-use crate::units::{count, counted, metric, percent, plus_minus, signed_percent, significant};
+use crate::units::{
+    count, counted, is_unusable, metric, percent, plus_minus, signed_percent, significant,
+};
 
 /// What a terminal shows: the answer; with `details` all figures of each target.
 pub fn text(result: &Evaluation, details: bool, width: u16) -> String {
@@ -261,16 +263,18 @@ fn value(name: &str, unit: &str, of: SideFigure) -> String {
     if is_share(name) {
         return percent(of.mean);
     }
+    let is_unusable = is_unusable(of.low, of.high);
     let text = match of.low.zip(of.high) {
-        Some((low, high)) if high > low => plus_minus(of.mean, (high - low) / 2.0, unit),
+        Some((low, high)) if high > low && !is_unusable => {
+            plus_minus(of.mean, (high - low) / 2.0, unit)
+        }
         _ if unit == "count" => count(of.mean.round() as u64),
         _ => metric(of.mean, unit),
     };
-    if unit == "operations/s" {
-        format!("{text}/s")
-    } else {
-        text
-    }
+    let per = if unit == "operations/s" { "/s" } else { "" };
+    // As of two runs, whose interval may be a thousand times as wide as the value.
+    let says = if is_unusable { " (unusable)" } else { "" };
+    format!("{text}{per}{says}")
 }
 
 fn difference(figure: &EvaluatedFigure) -> String {
@@ -403,6 +407,21 @@ mod tests {
             limit: Some(limit),
             within: Some(error.is_some_and(|e| e.abs() <= limit)),
         }
+    }
+
+    #[test]
+    fn an_interval_that_says_nothing_is_not_shown() {
+        let shown = |half: f64, unit: &str| {
+            let of = SideFigure {
+                mean: 3990.0,
+                low: Some(3990.0 - half),
+                high: Some(3990.0 + half),
+            };
+            value("latency_mean", unit, of)
+        };
+        assert_eq!(shown(5.41e6, "ns"), "3.99 us (unusable)");
+        assert_eq!(shown(100.0, "ns"), "3.99 ± 0.1 us");
+        assert!(shown(5.41e6, "operations/s").ends_with("/s (unusable)"));
     }
 
     fn evaluation(targets: &[Vec<EvaluatedFigure>]) -> Evaluation {
