@@ -34,7 +34,8 @@ pub struct ShownTree {
     pub size_bytes: u64,
     /// Space allocated to them, bytes.
     pub allocated_bytes: u64,
-    /// Extents of all files that lie somewhere.
+    /// Extents of all files that lie somewhere: runs of blocks that are contiguous on the device, as `fsage layout` counts
+    /// them.
     pub extents: u64,
     /// Regular files with data of which it is known where they lie; one with several names counts once.
     pub files_placed: u64,
@@ -131,9 +132,10 @@ impl ShownTree {
         let reason = match flags & extent_flags::NO_ADDRESS {
             _ if !is_told && entry.links <= 1 && has_data => &mut unknown.not_told,
             0 => {
-                self.files_placed += u64::from(is_told);
-                self.extents += entry.extents.len() as u64;
-                self.files_in_pieces += u64::from(entry.extents.len() > 1);
+                let runs = entry.runs().unwrap_or(0);
+                self.files_placed += u64::from(runs > 0);
+                self.extents += runs;
+                self.files_in_pieces += u64::from(runs > 1);
                 return;
             }
             flags if flags & extent_flags::ENCODED != 0 => &mut unknown.encoded,
@@ -358,6 +360,21 @@ mod tests {
         assert_eq!(
             line,
             "2 extents; 1 file in more than one (50.0 % of all files)"
+        );
+    }
+
+    #[test]
+    fn parts_that_lie_side_by_side_and_what_lies_behind_the_end_are_no_more_extents() {
+        let mut told = file(1, &[0, 0, 0]);
+        // The second part goes on where the first ends; the third is behind the file's end.
+        told.extents[1].physical_bytes = told.extents[0].physical_bytes + 4096;
+        told.size_bytes = 2 * 4096;
+        let mut summary = SnapshotSummary::new(SnapshotMeta::default());
+        summary.add(&told);
+        let shown = summary.finish(None, 0);
+        assert_eq!(
+            (shown.extents, shown.files_placed, shown.files_in_pieces),
+            (1, 1, 0)
         );
     }
 

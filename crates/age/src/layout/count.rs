@@ -7,7 +7,7 @@ use fsage_core::FileType;
 use fsage_format::result::layout::{
     ExtentsClass, FileLayout, Layout, Score, SizeClass, SplitFiles, UnknownFiles,
 };
-use fsage_format::snapshot::{BlockGroups, Extent, SnapshotEntry, extent_flags};
+use fsage_format::snapshot::{BlockGroups, Extent, SnapshotEntry, extent_flags, runs};
 use rustc_hash::FxHashSet;
 
 /// Where a block size is not told.
@@ -54,21 +54,13 @@ impl Lie {
 
 /// How the blocks of a file lie as far as it reaches; `None` where an extent has no address that means anything.
 pub(super) fn lie(extents: &[Extent], size_bytes: u64, block_bytes: u64) -> Option<Lie> {
-    let mut lie = Lie { blocks: 0, runs: 0 };
-    let mut next = None;
-    for extent in extents {
-        if extent.flags & extent_flags::NO_ADDRESS != 0 {
-            return None;
-        }
+    let runs = runs(extents, size_bytes)?;
+    let of = |extent: &Extent| {
         let room = size_bytes.saturating_sub(extent.logical_bytes);
-        let blocks = extent.length_bytes.min(room).div_ceil(block_bytes);
-        if blocks > 0 {
-            lie.blocks = lie.blocks.saturating_add(blocks);
-            lie.runs += u64::from(next != Some(extent.physical_bytes));
-            next = extent.physical_bytes.checked_add(extent.length_bytes);
-        }
-    }
-    Some(lie)
+        extent.length_bytes.min(room).div_ceil(block_bytes)
+    };
+    let blocks = extents.iter().map(of).fold(0, u64::saturating_add);
+    Some(Lie { blocks, runs })
 }
 
 impl Counter {

@@ -117,7 +117,8 @@ pub struct SnapshotSummary {
     pub symlinks: u64,
     /// Names after the first of files that have several.
     pub further_links: u64,
-    /// Extents of all files.
+    /// Extents of the files of which it is known where they lie: runs of blocks that are contiguous on the device, as
+    /// `fsage layout` counts them.
     pub extents: u64,
     /// Files with data that had no place yet (delayed allocation): where they lie is unknown.
     #[serde(default)]

@@ -43,7 +43,7 @@ pub struct SnapshotSummary {
     pub symlinks: u64,
     /// Names after the first of files that have several.
     pub further_links: u64,
-    /// Extents given.
+    /// Pieces of the files whose places are known: runs of blocks that are contiguous on the device.
     pub extents: u64,
     /// Files with data that had no place yet (delayed allocation).
     pub not_written: u64,
@@ -242,7 +242,8 @@ impl<'s> Walker<'s> {
     fn give(&mut self, entry: SnapshotEntry) -> ControlFlow<()> {
         let summary = &mut self.summary;
         summary.entries += 1;
-        summary.extents += entry.extents.len() as u64;
+        // Of what has no place yet nobody knows how many there will be.
+        summary.extents += entry.runs().unwrap_or(0);
         let delayed = entry
             .extents
             .iter()

@@ -249,6 +249,27 @@ impl SnapshotEntry {
             extents: Vec::new(),
         }
     }
+
+    /// In how many pieces the file lies, as [`runs`] counts them.
+    pub fn runs(&self) -> Option<u64> {
+        runs(&self.extents, self.size_bytes)
+    }
+}
+
+/// In how many pieces a file lies as far as it reaches: runs of blocks that are contiguous on the device, in however many
+/// parts the file system tells them. `None` where an extent has no address that means anything.
+pub fn runs(extents: &[Extent], size_bytes: u64) -> Option<u64> {
+    let (mut runs, mut next) = (0, None);
+    for extent in extents {
+        if extent.flags & extent_flags::NO_ADDRESS != 0 {
+            return None;
+        }
+        if extent.length_bytes > 0 && extent.logical_bytes < size_bytes {
+            runs += u64::from(next != Some(extent.physical_bytes));
+            next = extent.physical_bytes.checked_add(extent.length_bytes);
+        }
+    }
+    Some(runs)
 }
 
 /// How the file is told from others.
