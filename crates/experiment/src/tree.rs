@@ -38,6 +38,22 @@ pub enum TreeError {
     /// What writes beside the walk could not be started.
     #[error("start a thread that writes the snapshot")]
     Thread(#[source] std::io::Error),
+    /// The previous snapshot was cut before it told anything.
+    #[error(
+        "use {} as the previous snapshot: it is incomplete ({loss}) and tells nothing of {tree}; expected a whole snapshot \
+         of {}, or none",
+        path.display(), dir.display()
+    )]
+    Cut {
+        /// The snapshot.
+        path: PathBuf,
+        /// What it lacks.
+        loss: String,
+        /// What it is of.
+        tree: String,
+        /// What is to be recorded.
+        dir: PathBuf,
+    },
     /// The previous snapshot is of something else.
     #[error(
         "use {} as the previous snapshot: it is of another tree ({tree}), expected one of {}",
@@ -78,15 +94,22 @@ fn read_previous(path: &Path, dir: &Path, stop: &AtomicBool) -> Result<Previous,
     let same = |was: &SnapshotEntry| {
         (was.ino, was.generation, was.btime_ns) == (is.ino, is.generation, is.btime_ns)
     };
-    // Without the root it ended before its first whole piece, and tells nothing.
-    if was.is_none_or(|was| same(&was)) || stop.load(Ordering::Relaxed) {
+    if stop.load(Ordering::Relaxed) {
         return Ok(previous);
     }
-    Err(TreeError::OtherTree {
-        path: path.to_owned(),
-        tree: reader.meta().root.clone(),
-        dir: dir.to_owned(),
-    })
+    let tree = reader.meta().root.clone();
+    let (path, dir) = (path.to_owned(), dir.to_owned());
+    match was {
+        Some(was) if same(&was) => Ok(previous),
+        // Without the root it ended before its first whole piece.
+        None if !reader.loss().is_none() => Err(TreeError::Cut {
+            path,
+            loss: reader.loss().to_string(),
+            tree,
+            dir,
+        }),
+        _ => Err(TreeError::OtherTree { path, tree, dir }),
+    }
 }
 
 /// The same of any target's directory. One without a directory on this machine is listed by its own calls,

@@ -1,10 +1,12 @@
 //! `fsage snapshot`.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use fsage_experiment::tree::write_snapshot;
 use fsage_format::result::summary::SnapshotSummary;
+use fsage_format::snapshot::SnapshotReader;
 use fsage_host::signals;
 use fsage_host::snapshot::SnapshotSummary as Walked;
 use fsage_report::snapshot::missing_from_tree;
@@ -23,6 +25,9 @@ pub fn run(args: &SnapshotArgs) -> Result<Exit> {
     let output = out::file(&args.output, args.json, &stop)?;
     may_replace(&output, Made::Own)?;
     let (summary, kept) = write_snapshot(&args.dir, &output, args.previous.as_deref(), &stop)?;
+    if let Some(previous) = &args.previous {
+        tell_cut(previous, &output);
+    }
     ui::note(&format!(
         "{}: {}, {}, {}, {}, {}{} in {}",
         out::shown(&args.output),
@@ -76,6 +81,24 @@ pub fn run(args: &SnapshotArgs) -> Result<Exit> {
     } else {
         Exit::Done
     })
+}
+
+/// That the previous snapshot is a part of one. What stands in its place now is the new one, and whole.
+fn tell_cut(previous: &Path, output: &Path) {
+    let Some(reader) = SnapshotReader::open(previous)
+        .ok()
+        .filter(|_| previous != output)
+    else {
+        return;
+    };
+    if !reader.loss().is_none() {
+        ui::line(&format!(
+            "caution: {}, the previous snapshot, of {}, is incomplete ({}): what it lacks was read anew",
+            previous.display(),
+            reader.meta().root,
+            reader.loss()
+        ));
+    }
 }
 
 /// What of the tree is not in the snapshot, by name as far as that is few.
