@@ -286,6 +286,7 @@ fn a_workload_from_snapshots_leads_to_the_last_of_them() {
             let (made, path) =
                 made(dir.path(), options).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
             assert_eq!(made.days, 6);
+            assert_eq!(made.source_block_bytes, Some(4096));
             let left = carried_out(&path);
             assert_eq!(left.made, made);
             tree.is_what_is_left(&left);

@@ -30,8 +30,7 @@ use crate::engine::record::claim;
 use crate::restoring::{RestoreError, Source};
 use crate::target;
 
-/// The file in the root of a target that says how it was aged.
-pub const MARK: &str = ".fsage-aged";
+pub use fsage_host::scratch::AGED_MARKER as MARK;
 
 /// What a mark is rounded up to, so that it can be written again in its place on a full disk.
 const MARK_BYTES: usize = 4096;
@@ -175,6 +174,7 @@ pub fn age_held(
         },
     })?;
     let kind = kind_of(&*opened);
+    let block_bytes = fs.statfs().ok().map(|space| u64::from(space.block_bytes));
     drop(fs);
     ended(&mut aged, &applied);
     put_mark((&held, &dir), &aged, Some(room))?;
@@ -189,7 +189,11 @@ pub fn age_held(
     drop(full_speed);
     opened.close()?;
     let found = (applied, watch.by_size);
-    Ok((result(request, aged, found, kind, kept), state))
+    let run = AgedRun {
+        block_bytes: block_bytes.filter(|&bytes| bytes > 0),
+        ..result(request, aged, found, kind, kept)
+    };
+    Ok((run, state))
 }
 
 /// The type of the file system of a target, as `ext4`.
@@ -253,6 +257,7 @@ fn result(
         made: aged.made,
         target: request.target.to_string(),
         file_system,
+        block_bytes: None,
         fast: request.fast,
         seed: request.seed,
         days: applied.days,

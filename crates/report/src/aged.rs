@@ -78,7 +78,45 @@ pub fn text(result: &AgedRun, was_temporary: bool, width: u16) -> String {
     }
     page.blank();
     page.table(&days(result, page.width()));
+    if let Some(others) = days_not_shown(result) {
+        page.say(others);
+    }
     page.finish()
+}
+
+/// Whether the table has that one of so many days.
+fn is_shown(index: usize, days: usize) -> bool {
+    let last = days.saturating_sub(1);
+    let step = last.div_ceil(MOST_DAYS).max(1);
+    index.is_multiple_of(step) || index == last
+}
+
+/// How many days the table leaves out, and what of all must not be missed; `None` where it has all.
+fn days_not_shown(result: &AgedRun) -> Option<String> {
+    let all = result.days.len();
+    let of = |shown: bool| {
+        let days = result.days.iter().enumerate();
+        days.filter(move |(index, _)| is_shown(*index, all) == shown)
+    };
+    let hidden = of(false).count();
+    if hidden == 0 {
+        return None;
+    }
+    let full = |shown| of(shown).map(|(_, day)| day.no_space).sum::<u64>();
+    let (there, not_there) = (full(true), full(false));
+    let mut text = format!(
+        "{} of {} with operations are not shown (--json has all)",
+        count(hidden as u64),
+        counted(all as u64, "day"),
+    );
+    if there + not_there > 0 {
+        text += &format!(
+            "; {} met a full disk in all, {} of them on days not shown",
+            counted(there + not_there, "operation"),
+            count(not_there),
+        );
+    }
+    Some(text)
 }
 
 /// The first and the last of the days, and some between.
@@ -93,15 +131,8 @@ fn days(result: &AgedRun, width: u16) -> TextTable {
         ("disk full", Align::Right),
     ];
     let mut table = TextTable::new(&columns, width);
-    let step = result
-        .days
-        .len()
-        .saturating_sub(1)
-        .div_ceil(MOST_DAYS)
-        .max(1);
-    let last = result.days.len().saturating_sub(1);
     for (index, day) in result.days.iter().enumerate() {
-        if index % step != 0 && index != last {
+        if !is_shown(index, result.days.len()) {
             continue;
         }
         table.row([
@@ -123,4 +154,48 @@ fn days(result: &AgedRun, width: u16) -> TextTable {
 
 fn score(score: Option<f64>) -> String {
     score.map_or("-".to_owned(), |score| format!("{score:.3}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use fsage_format::result::aged::AgedDay;
+
+    use super::*;
+
+    #[test]
+    fn days_that_are_not_shown_are_counted_with_what_met_a_full_disk_on_them() {
+        let run = |days: u64| AgedRun {
+            days: (0..days)
+                .map(|day| AgedDay {
+                    day,
+                    no_space: 10 + day % 2,
+                    ..AgedDay::default()
+                })
+                .collect(),
+            ..AgedRun::default()
+        };
+        let words = |run: &AgedRun| {
+            let text = text(run, false, 200);
+            (text.lines().count(), text.replace('\n', " "))
+        };
+        let (_, all) = words(&run(13));
+        assert!(!all.contains("not shown"), "{all}");
+        // Every other one of 15.
+        let (lines, some) = words(&run(15));
+        assert!(
+            some.contains(
+                "7 of 15 days with operations are not shown (--json has all); 157 operations met a full disk in all, 77 of \
+                 them on days not shown"
+            ),
+            "{some}"
+        );
+        assert!(lines <= 24, "{some}");
+        let mut none = run(15);
+        none.days.iter_mut().for_each(|day| day.no_space = 0);
+        let (_, none) = words(&none);
+        assert!(
+            none.contains("not shown") && !none.contains("met a full"),
+            "{none}"
+        );
+    }
 }

@@ -303,7 +303,12 @@ pub(crate) fn program_of(processes: &[ProcessStats], pid: u32) -> Option<&str> {
     None
 }
 
-/// A target in which an aging workload is sure to have room: inodes and journal take some, root keeps a twentieth.
+/// Below this size mkfs gives ext4 blocks of 1 KiB, from it on of 4 KiB.
+const SMALL_EXT4_BYTES: u64 = 512 << 20;
+
+/// A target in which an aging workload is sure to have room: inodes and journal take some, root keeps a twentieth. Its
+/// blocks are of the size of those that the workload repeats, where ext4 can have them: layout scores of others cannot be
+/// compared.
 pub fn target_for(made: &Made) -> String {
     const MIB: u64 = 1 << 20;
     const GIB: u64 = 1 << 30;
@@ -315,7 +320,12 @@ pub fn target_for(made: &Made) -> String {
     } else {
         format!("{}M", bytes.div_ceil(MIB))
     };
-    format!("scratch:ext4,size={size}")
+    let usual = if bytes < SMALL_EXT4_BYTES { 1024 } else { 4096 };
+    let blocks = made.source_block_bytes.filter(|&b| b != usual);
+    match blocks.filter(|b| [1024, 2048, 4096].contains(b)) {
+        Some(blocks) => quoted(&format!("scratch:ext4,size={size},mkfs=-b {blocks}")),
+        None => format!("scratch:ext4,size={size}"),
+    }
 }
 
 /// What one would do with it.
@@ -580,7 +590,28 @@ fn processes(shown: &ShownTrace, width: u16) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{PageCache, pages, per_mark, sparkline, without_gaps};
+    use fsage_format::result::aging::Made;
+
+    use super::{PageCache, pages, per_mark, sparkline, target_for, without_gaps};
+
+    #[test]
+    fn a_target_has_blocks_of_the_size_of_those_that_the_workload_repeats() {
+        let of = |mib: u64, source_block_bytes| {
+            target_for(&Made {
+                size_bytes: mib << 20,
+                source_block_bytes,
+                ..Made::default()
+            })
+        };
+        // mkfs gives small ones 1 KiB.
+        assert_eq!(of(64, Some(4096)), "'scratch:ext4,size=64M,mkfs=-b 4096'");
+        assert_eq!(of(700, Some(1024)), "'scratch:ext4,size=700M,mkfs=-b 1024'");
+        assert_eq!(of(700, Some(4096)), "scratch:ext4,size=700M");
+        assert_eq!(of(64, Some(1024)), "scratch:ext4,size=64M");
+        // Neither known nor what ext4 can have.
+        assert_eq!(of(64, None), "scratch:ext4,size=64M");
+        assert_eq!(of(64, Some(8192)), "scratch:ext4,size=64M");
+    }
 
     #[test]
     fn what_was_read_ahead_was_not_cached() {

@@ -1,6 +1,8 @@
 //! How files and free space lie.
 
-use fsage_format::result::layout::{FreeSpace, Layout, Layouts, Score, UnknownFiles};
+use fsage_format::result::layout::{
+    FreeSpace, Layout, Layouts, NotComparable, Score, UnknownFiles,
+};
 
 use crate::page::Page;
 use crate::table::{Align, TextTable, bar};
@@ -28,6 +30,10 @@ pub fn text(found: &Layouts, by_size: bool, width: u16) -> String {
         [layout] => one(&mut page, layout, found.against.first()),
         layouts => several(&mut page, layouts, &found.against),
     }
+    if let Some(apart) = &found.not_comparable {
+        page.blank();
+        page.say(caution(apart, found.layouts.len()));
+    }
     if let Some(distance) = found.score_rms_distance.filter(|_| found.layouts.len() > 1) {
         page.blank();
         page.say(format!(
@@ -40,7 +46,12 @@ pub fn text(found: &Layouts, by_size: bool, width: u16) -> String {
         } else {
             "by size of file:".to_owned()
         });
-        page.table(&sizes(last, found.against.last(), width));
+        let beside = found.against.last();
+        page.table(&sizes(
+            last,
+            beside.filter(|other| last.is_comparable(other)),
+            width,
+        ));
     }
     for layout in &found.layouts {
         if let Some(free) = &layout.free {
@@ -59,6 +70,22 @@ pub fn text(found: &Layouts, by_size: bool, width: u16) -> String {
         page.say(note);
     }
     page.finish()
+}
+
+/// That scores count blocks of different sizes.
+fn caution(apart: &NotComparable, targets: usize) -> String {
+    let (these, those) = (apart.block_bytes, apart.against_block_bytes);
+    let of = if targets > 1 {
+        format!(" for {} of {targets} targets", count(apart.pairs))
+    } else {
+        String::new()
+    };
+    format!(
+        "caution: not comparable{of}: these scores count blocks of {}, those against them blocks of {}; age a target with \
+         blocks of one size, as scratch:ext4,size=…,mkfs=-b {these}",
+        bytes(these),
+        bytes(those),
+    )
 }
 
 fn score(score: Option<Score>) -> String {
@@ -323,6 +350,7 @@ fn several(page: &mut Page, layouts: &[Layout], against: &[Layout]) {
         ];
         if let Some(other) = against.get(index) {
             let both = layout.score.zip(other.score);
+            let both = both.filter(|_| layout.is_comparable(other));
             if by_day {
                 row.push(other.day.map_or("-".to_owned(), count));
             }
@@ -353,6 +381,8 @@ fn mostly_unknown(layout: &Layout) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use fsage_format::result::layout::SizeClass;
+
     use super::*;
 
     #[test]
@@ -370,9 +400,8 @@ mod tests {
         };
         let layouts = vec![day("day-1.fss", 80), day("day-2.fss", 3)];
         let found = Layouts {
-            score_rms_distance: None,
             layouts,
-            against: vec![],
+            ..Layouts::default()
         };
         for width in [80, 160] {
             let said = text(&found, false, width);
@@ -381,6 +410,53 @@ mod tests {
                            snapshot again after `sync`)";
             assert!(words.starts_with(caution), "{said}");
             assert!(!words.contains("day-2.fss: where"), "{said}");
+        }
+    }
+
+    #[test]
+    fn scores_of_blocks_of_two_sizes_are_not_subtracted() {
+        let day = |target: &str, block_bytes, optimal| Layout {
+            target: target.into(),
+            block_bytes,
+            day: Some(3),
+            score: Score::of(1000, optimal),
+            by_size: vec![SizeClass {
+                up_to_bytes: 8192,
+                score: Score::of(1000, optimal),
+                ..SizeClass::default()
+            }],
+            ..Layout::default()
+        };
+        let said = |against_bytes: u64, not_comparable| {
+            let found = Layouts {
+                layouts: vec![day("a.fss", 4096, 964), day("b.fss", 4096, 964)],
+                against: vec![day("x", against_bytes, 991), day("x", against_bytes, 991)],
+                score_rms_distance: None,
+                not_comparable,
+            };
+            text(&found, true, 200)
+        };
+        let apart = NotComparable {
+            block_bytes: 4096,
+            against_block_bytes: 1024,
+            pairs: 2,
+            reason: String::new(),
+        };
+        let apart = said(1024, Some(apart));
+        let caution = "caution: not comparable for 2 of 2 targets: these scores count blocks of 4 KiB, those against them \
+                       blocks of 1 KiB";
+        assert!(
+            apart.contains(caution) && apart.contains("mkfs=-b 4096"),
+            "{apart}"
+        );
+        assert!(!apart.contains("+0.027"), "{apart}");
+        assert_eq!(apart.matches("0.991").count(), 2, "none by size: {apart}");
+        // Where one size is not known, as of older results, or both are the same.
+        for known in [said(4096, None), said(0, None)] {
+            assert!(
+                known.contains("+0.027") && !known.contains("caution"),
+                "{known}"
+            );
         }
     }
 

@@ -39,7 +39,11 @@ fn draw(root: &Area<'_>, found: &Layouts, several: bool) -> Result<(), Box<dyn s
         let (x, of) = times(&found.layouts);
         let against: Points = scored(&found.against, |i| of.get(i).copied());
         let lines = [scored(&found.layouts, |i| of.get(i).copied()), against];
-        let axes = Axes::of_score("layout score over time", x);
+        let title = match found.not_comparable {
+            Some(_) => "layout score over time, of blocks of two sizes: not comparable",
+            None => "layout score over time",
+        };
+        let axes = Axes::of_score(title, x);
         chart(&above, &axes, &lines, |x| format!("{x:.0}"), AGAINST)?;
         below
     } else {
@@ -47,7 +51,11 @@ fn draw(root: &Area<'_>, found: &Layouts, several: bool) -> Result<(), Box<dyn s
     };
     let last = found.layouts.last().map_or(Vec::new(), sizes);
     let against = found.against.last().map_or(Vec::new(), sizes);
-    let axes = Axes::of_score("layout score by size of file", "size of file");
+    let title = match found.not_comparable {
+        Some(_) => "layout score by size of file, of blocks of two sizes: not comparable",
+        None => "layout score by size of file",
+    };
+    let axes = Axes::of_score(title, "size of file");
     let size = |x: f64| crate::units::bytes(x.exp2().round() as u64);
     chart(&by_size, &axes, &[last, against], size, AGAINST)?;
     root.present()?;
@@ -184,7 +192,7 @@ mod tests {
         let found = Layouts {
             layouts: vec![layout(0, 95), layout(1, 90), layout(2, 80)],
             against: vec![layout(0, 96), layout(1, 91), layout(2, 85)],
-            score_rms_distance: None,
+            ..Layouts::default()
         };
         let svg = scores(&found).unwrap();
         assert!(

@@ -104,6 +104,7 @@ impl SnapshotSource {
             deletes: Some(deletes.name().to_owned()),
             short_lived: options.short_lived.as_ref().map(|s| s.source.clone()),
             nights: ends,
+            source_block_bytes: Some(first.block_bytes).filter(|&bytes| bytes > 0),
             ..begun(AgingKind::Snapshots, &source, wanted)
         };
         Ok(Self {

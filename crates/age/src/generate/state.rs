@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fsage_core::FileType;
 use fsage_format::snapshot::{Extent, SnapshotEntry, SnapshotMeta, SnapshotReader};
+use fsage_host::scratch::is_own;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{BLOCK_BYTES, GenerateError, refused};
@@ -164,7 +165,7 @@ pub fn read(night: &Night, groups: Option<Groups>) -> Result<State, GenerateErro
             let directory = entry.file_type == FileType::Directory;
             // The file system's own, which a target has as well.
             let own = entry.path.is_empty() || entry.path == b"lost+found";
-            if directory && (own || groups.is_some()) {
+            if directory && (own || groups.is_some()) || is_own(&entry.path) {
                 continue;
             }
             if entry.file_type == FileType::Other || entry.ino == ROOT {

@@ -13,6 +13,8 @@ use crate::made::{MadeNight, days_between, days_of};
 #[derive(Deserialize)]
 struct Applied {
     days: Vec<Day>,
+    /// Of the target's file system.
+    block_bytes: Option<u64>,
     /// Of the last of them.
     #[serde(default)]
     by_size: Vec<SizeClass>,
@@ -62,6 +64,7 @@ pub fn of_days(path: &Path, snapshots: &[Layout]) -> Result<Vec<Layout>, FormatE
             target: format!("{} {which}", path.display()),
             taken_unix_ns: snapshot.taken_unix_ns,
             day: number,
+            block_bytes: applied.block_bytes.unwrap_or(0),
             score,
             by_size: if day.is_some() && day.map(|day| day.number) == last {
                 applied.by_size.clone()

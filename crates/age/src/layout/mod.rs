@@ -3,7 +3,8 @@
 //!
 //! What the definition leaves open: a block is compared with the block before it that the file has, so that a hole
 //! between two blocks that lie side by side costs nothing; blocks that are allocated and never written count as
-//! others; blocks behind the end of the file do not count. Directories, links and devices are no files here.
+//! others; blocks behind the end of the file do not count. Directories, links and devices are no files here, and neither
+//! is what fsage itself puts into the root of a target.
 
 mod count;
 mod days;
@@ -16,12 +17,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fsage_core::{FileSystem, FsOptions};
 use fsage_format::FormatError;
 use fsage_format::snapshot::{SnapshotEntry, SnapshotMeta, SnapshotReader};
+use fsage_host::scratch::is_own;
 use fsage_host::snapshot::{block_groups, entry, free_extents, walk};
 use fsage_host::{HostError, HostFs, machine};
 
 pub use fsage_format::result::layout::{
-    ExtentsClass, FileLayout, FreeClass, FreeSpace, Layout, Layouts, Score, SizeClass, SplitFiles,
-    UnknownFiles,
+    ExtentsClass, FileLayout, FreeClass, FreeSpace, Layout, Layouts, NotComparable, Score,
+    SizeClass, SplitFiles, UnknownFiles,
 };
 
 use count::Counter;
@@ -91,7 +93,7 @@ pub fn of_part(
     let mut counter = Counter::new(space.block_bytes.into(), options.worst);
     counter.groups = groups.as_ref().ok().copied().flatten();
     let mut sink = |entry: SnapshotEntry| {
-        if wanted(&entry.path) {
+        if !(is_dir && is_own(&entry.path)) && wanted(&entry.path) {
             counter.add(&entry);
         }
         if stop.load(Ordering::Relaxed) {
@@ -138,7 +140,9 @@ pub fn of_snapshot(
     let mut batch = Vec::new();
     while reader.next_batch(&mut batch)? > 0 {
         for entry in batch.drain(..) {
-            counter.add(&entry);
+            if !is_own(&entry.path) {
+                counter.add(&entry);
+            }
         }
         if stop.load(Ordering::Relaxed) {
             return Err(LayoutError::Interrupted);
@@ -188,8 +192,31 @@ pub fn check_order<'a>(
     Ok(())
 }
 
-/// The root mean square of the differences of scores, target by target; `None` without a pair.
+/// What of two sides counts blocks of different sizes; `None` where all can be compared.
+pub fn not_comparable(layouts: &[Layout], against: &[Layout]) -> Option<NotComparable> {
+    let mut apart = layouts
+        .iter()
+        .zip(against)
+        .filter(|(a, b)| !a.is_comparable(b));
+    let (first, beside) = apart.next()?;
+    Some(NotComparable {
+        block_bytes: first.block_bytes,
+        against_block_bytes: beside.block_bytes,
+        pairs: 1 + apart.count() as u64,
+        reason: format!(
+            "scores of blocks of {} and of {} bytes count different things; expected file systems with blocks of \
+             one size, as by mkfs=-b {} of a scratch target",
+            first.block_bytes, beside.block_bytes, first.block_bytes
+        ),
+    })
+}
+
+/// The root mean square of the differences of scores, target by target; `None` without a pair, and where one pair cannot
+/// be compared.
 pub fn rms_distance(layouts: &[Layout], against: &[Layout]) -> Option<f64> {
+    if not_comparable(layouts, against).is_some() {
+        return None;
+    }
     let pairs = layouts.iter().zip(against);
     let scores = pairs.filter_map(|(a, b)| Some((a.score?.value(), b.score?.value())));
     let (a, b): (Vec<f64>, Vec<f64>) = scores.unzip();

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use fsage_age::layout::{
-    Layout, LayoutError, LayoutOptions, Layouts, check_order, of_days, of_snapshot, of_tree,
-    rms_distance,
+    Layout, LayoutError, LayoutOptions, Layouts, check_order, not_comparable, of_days, of_snapshot,
+    of_tree, rms_distance,
 };
 use fsage_core::{TargetError, TargetSpec};
 use fsage_experiment::target;
@@ -30,6 +30,8 @@ enum Place {
     /// A directory or a file.
     Tree(PathBuf),
     Target(Arc<dyn TargetSpec>),
+    /// One of the first two under a name of its own.
+    Named(String, Box<Place>),
 }
 
 pub fn run(args: &LayoutArgs) -> Result<Exit> {
@@ -59,10 +61,7 @@ pub fn run(args: &LayoutArgs) -> Result<Exit> {
         _ => None,
     });
     super::prepare(specs, &stop)?;
-    let whole = places.iter().chain(&against).all(|place| match place {
-        Place::Snapshot(_, reader) => reader.loss().is_none(),
-        _ => true,
-    });
+    let whole = places.iter().chain(&against).all(is_whole);
     let layouts = layouts(places, args, &stop)?;
     let against = match days {
         Some(file) => of_days(file, &layouts)?,
@@ -70,6 +69,7 @@ pub fn run(args: &LayoutArgs) -> Result<Exit> {
     };
     let result = Layouts {
         score_rms_distance: rms_distance(&layouts, &against),
+        not_comparable: not_comparable(&layouts, &against),
         layouts,
         against,
     };
@@ -127,7 +127,7 @@ fn place(target: &str) -> Result<Place> {
                 format!("{target} is neither a directory nor a file, whose blocks lie somewhere");
             return Err(UsageError(why).into());
         }
-        Err(_) => return Ok(Place::Target(target::parse(target)?)),
+        Err(_) => return named(target),
     };
     let named = path.extension().is_some_and(|e| e == "fss");
     match found {
@@ -137,9 +137,31 @@ fn place(target: &str) -> Result<Place> {
     }
 }
 
+/// A target by its specification; what it is of may also be a file, which is no target elsewhere.
+fn named(target: &str) -> Result<Place> {
+    match target.split_once('=') {
+        Some((name, path)) if !name.contains('/') && Path::new(path).is_file() => {
+            Ok(match place(path)? {
+                Place::Target(_) => Place::Target(target::parse(&format!("{name}=aged:{path}"))?),
+                other => Place::Named(name.to_owned(), Box::new(other)),
+            })
+        }
+        _ => Ok(Place::Target(target::parse(target)?)),
+    }
+}
+
 fn snapshot(path: &Path) -> Result<Place> {
     let reader = Box::new(open_snapshot(path)?);
     Ok(Place::Snapshot(path.to_owned(), reader))
+}
+
+/// Whether all of it is there to be looked at.
+fn is_whole(place: &Place) -> bool {
+    match place {
+        Place::Snapshot(_, reader) => reader.loss().is_none(),
+        Place::Named(_, place) => is_whole(place),
+        Place::Tree(_) | Place::Target(_) => true,
+    }
 }
 
 /// The files that are looked at, or into.
@@ -147,13 +169,15 @@ fn reads(place: &Place) -> Vec<PathBuf> {
     match place {
         Place::Snapshot(path, _) | Place::Tree(path) => vec![path.clone()],
         Place::Target(spec) => spec.uses(),
+        Place::Named(_, place) => reads(place),
     }
 }
 
 fn meta(place: &Place) -> Option<(&Path, &SnapshotMeta)> {
     match place {
         Place::Snapshot(path, reader) => Some((path, reader.meta())),
-        _ => None,
+        Place::Named(_, place) => meta(place),
+        Place::Tree(_) | Place::Target(_) => None,
     }
 }
 
@@ -163,29 +187,36 @@ fn layouts(places: Vec<Place>, args: &LayoutArgs, stop: &AtomicBool) -> Result<V
         sync: args.sync,
         worst: args.worst,
     };
-    let one = |place| match place {
-        Place::Snapshot(path, mut reader) => Ok(of_snapshot(&mut reader, &path, &options, stop)?),
-        Place::Tree(dir) => Ok(of_tree(&dir, &options, stop)?),
-        Place::Target(spec) => {
-            let target = spec.open()?;
-            let dir = target.host_dir().ok_or_else(|| {
-                let what = format!("look where files of {spec} lie");
-                TargetError::refused(what, "it has no directory on this machine")
-            })?;
-            let found = of_tree(dir, &options, stop);
-            target.close()?;
-            Ok(Layout {
-                target: spec.name(),
-                ..found?
-            })
-        }
-    };
     let interrupted = |error: anyhow::Error| match error.downcast_ref() {
         Some(LayoutError::Interrupted) => Interrupted.into(),
         _ => error,
     };
     places
         .into_iter()
-        .map(|p| one(p).map_err(interrupted))
+        .map(|p| one(p, &options, stop).map_err(interrupted))
         .collect()
+}
+
+fn one(place: Place, options: &LayoutOptions, stop: &AtomicBool) -> Result<Layout> {
+    match place {
+        Place::Named(name, place) => Ok(Layout {
+            target: name,
+            ..one(*place, options, stop)?
+        }),
+        Place::Snapshot(path, mut reader) => Ok(of_snapshot(&mut reader, &path, options, stop)?),
+        Place::Tree(dir) => Ok(of_tree(&dir, options, stop)?),
+        Place::Target(spec) => {
+            let target = spec.open()?;
+            let dir = target.host_dir().ok_or_else(|| {
+                let what = format!("look where files of {spec} lie");
+                TargetError::refused(what, "it has no directory on this machine")
+            })?;
+            let found = of_tree(dir, options, stop);
+            target.close()?;
+            Ok(Layout {
+                target: spec.name(),
+                ..found?
+            })
+        }
+    }
 }

@@ -32,6 +32,10 @@ pub struct AgedRun {
     pub target: String,
     /// Its type, as `ext4`.
     pub file_system: Option<String>,
+    /// The size of its blocks in bytes, in which the layout scores count; absent where it is not told, and in results of
+    /// earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_bytes: Option<u64>,
     /// Whether space was allocated and no data written.
     pub fast: bool,
     /// Where the bytes that were written come from.
@@ -117,7 +121,8 @@ pub struct AgedDay {
     /// The share in use, from 0 to 1; what is kept for root is not available and not in use (in results of earlier
     /// releases it counts).
     pub utilisation: f64,
-    /// Inodes in use; 0 where the file system does not count them.
+    /// Inodes in use on the whole file system, by files, directories, links and the file system itself (what the text calls
+    /// inodes), and so more than the workload has files; 0 where the file system does not count them.
     pub files: u64,
     /// Blocks that the layout score counts; null where it was not taken.
     pub counted_blocks: Option<u64>,

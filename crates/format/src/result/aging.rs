@@ -69,6 +69,10 @@ pub struct Made {
     pub written_bytes: u64,
     /// The most that its files and directories take at once, bytes in whole blocks.
     pub peak_bytes: u64,
+    /// The block size of the file system whose life it repeats, bytes; absent where the source has none or does not
+    /// tell, and where an older release made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_block_bytes: Option<u64>,
     /// What share of `size_bytes` files and directories take at each day's end.
     pub utilisation: Vec<f64>,
     /// What the source holds and the workload does not, by name.

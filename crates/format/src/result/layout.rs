@@ -219,8 +219,33 @@ pub struct Layouts {
     pub layouts: Vec<Layout>,
     /// Each of `--against`.
     pub against: Vec<Layout>,
-    /// The root mean square of the differences of their scores, target by target.
+    /// The root mean square of the differences of their scores, target by target; null where `not_comparable` is there.
     pub score_rms_distance: Option<f64>,
+    /// That some of these scores count blocks of another size than those beside them, and so cannot be compared; absent
+    /// where all can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_comparable: Option<NotComparable>,
+}
+
+/// Scores of blocks of two sizes: of small blocks more lie right behind the one before them, within what is one large
+/// block to the other.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotComparable {
+    /// The size of blocks of the first target of which it is so, bytes.
+    pub block_bytes: u64,
+    /// The size of blocks of what stands beside it, bytes.
+    pub against_block_bytes: u64,
+    /// How many targets it is so of.
+    pub pairs: u64,
+    /// The same in words.
+    pub reason: String,
+}
+
+impl Layout {
+    /// Whether scores of these two count the same blocks, as far as both sizes are known.
+    pub fn is_comparable(&self, other: &Self) -> bool {
+        self.block_bytes == other.block_bytes || self.block_bytes == 0 || other.block_bytes == 0
+    }
 }
 
 document! {

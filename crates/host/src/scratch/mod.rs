@@ -47,6 +47,14 @@ use crate::{HostError, HostFs, HostOptions, guard};
 /// The file that says that fsage made a file system.
 pub const MARKER: &str = ".fsage-scratch";
 
+/// The file in the root of a target that says how it was aged.
+pub const AGED_MARKER: &str = ".fsage-aged";
+
+/// Whether a path below the root of a target is a file that fsage itself puts there.
+pub fn is_own(path: &[u8]) -> bool {
+    path == MARKER.as_bytes() || path == AGED_MARKER.as_bytes()
+}
+
 /// How a scratch file system was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScratchRecord {
