@@ -73,18 +73,19 @@ pub fn open_snapshot(path: &Path) -> Result<SnapshotReader> {
 }
 
 /// The files of one run, each its own and writable: of two results in one file the first would be lost.
-pub fn outputs(result: Option<&Path>, trace: Option<&Path>) -> Result<()> {
-    no_stream("--trace", trace)?;
-    if let (Some(result), Some(trace)) = (result, trace)
-        && place(result) == place(trace)
+/// `option` is what the other one is asked for by.
+pub fn outputs(result: Option<&Path>, option: &str, other: Option<&Path>) -> Result<()> {
+    no_stream(option, other)?;
+    if let (Some(result), Some(other)) = (result, other)
+        && place(result) == place(other)
     {
         let both = format!(
-            "-o and --trace both name {}: expected two files",
+            "-o and {option} both name {}: expected two files",
             result.display()
         );
         bail!(UsageError(both));
     }
-    let mut both = result.into_iter().chain(trace);
+    let mut both = result.into_iter().chain(other);
     both.try_for_each(|path| writable(path, Made::Own))
 }
 

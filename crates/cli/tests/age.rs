@@ -14,6 +14,9 @@
 use crate::common;
 
 use common::{root, run, temp, tool};
+use fsage_core::OpKind;
+
+use crate::age_apply::{Workload, made};
 
 #[test]
 fn a_generated_workload_is_shown_and_replayed_without_a_difference() {
@@ -85,6 +88,40 @@ fn a_model_that_is_played_day_after_day_is_a_workload_that_any_target_carries_ou
     )
     .fails(1, &["--fill is for profiles", "--size"]);
     run(dir, "age generate --from-model w.fst -o x.fst".split(' ')).fails(1, &["w.fst", "model"]);
+    let mail = traces.join("mail.fst").display().to_string();
+    run(dir, ["-q", "model", "fit", &mail, "-o", "m.cfg"]);
+    run(dir, "age generate --from-model m.cfg -o x.fst".split(' '))
+        .fails(1, &["m.cfg: it is a configuration of FileRunner", ".fsm"]);
+}
+
+/// The file lives until its last close, whatever it was called.
+#[test]
+fn what_is_written_to_a_file_that_was_removed_while_it_is_open_is_played() {
+    let dir = temp();
+    let dir = dir.path();
+    let mut workload = Workload::new();
+    for _ in 0..100 {
+        let fd = workload.open("/tmp/spool", 0o302);
+        workload.op(OpKind::Unlink, &["/tmp/spool"]);
+        for at in 0..4 {
+            workload.write(fd, at * 10_000, 10_000);
+        }
+        workload.close(fd);
+    }
+    workload.save(&dir.join("del.fst"), &made(1, 0));
+    run(dir, ["-q", "model", "fit", "del.fst", "-o", "del.fsm"]).exits(0);
+    let line = "age generate --from-model del.fsm --days 2 -o w.fst --json";
+    let found = run(dir, line.split(' ')).exits(0).json()["made"].take();
+    assert_eq!(found["written_bytes"], 2 * 100 * 40_000, "{found}");
+    assert_eq!(found["creates"], found["removes"], "{found}");
+    std::fs::create_dir(dir.join("target")).unwrap();
+    let line = "age apply w.fst target --json";
+    let applied = run(dir, line.split(' ')).exits(0).json();
+    assert_eq!(applied["tally"]["absent"], 0, "{applied}");
+    assert_eq!(applied["tally"]["written_bytes"], found["written_bytes"]);
+    run(dir, ["age", "short-lived", "del.fst", "-o", "del.toml"]).exits(0);
+    let learnt = std::fs::read_to_string(dir.join("del.toml")).unwrap();
+    assert_eq!(learnt.matches("40000]").count(), 100, "{learnt}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ use fsage_format::trace::{TraceEnd, TraceMeta, TraceWriter};
 use serde_json::{Value, json};
 
 /// A small aging workload in the making: what lives is known, so that it makes sense.
-struct Workload {
+pub struct Workload {
     ops: Vec<Op>,
     paths: PathTable,
     now_ns: u64,
@@ -38,7 +38,7 @@ struct Workload {
 }
 
 impl Workload {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             ops: Vec::new(),
             paths: PathTable::new(),
@@ -47,7 +47,7 @@ impl Workload {
         }
     }
 
-    fn op(&mut self, kind: OpKind, names: &[&str]) -> &mut Op {
+    pub fn op(&mut self, kind: OpKind, names: &[&str]) -> &mut Op {
         self.now_ns += 1_000_000;
         let mut op = Op::new(kind, Pid(1), Tid(1), self.now_ns);
         op.path = names
@@ -60,7 +60,7 @@ impl Workload {
         self.ops.last_mut().unwrap()
     }
 
-    fn open(&mut self, name: &str, flags: u32) -> i32 {
+    pub fn open(&mut self, name: &str, flags: u32) -> i32 {
         // Appended to from one day to the next, and so not used again meanwhile.
         let fd = if flags & 0o2000 == 0 {
             self.next_fd
@@ -73,7 +73,7 @@ impl Workload {
         fd
     }
 
-    fn write(&mut self, fd: i32, offset: u64, length: u64) {
+    pub fn write(&mut self, fd: i32, offset: u64, length: u64) {
         let op = self.op(OpKind::Write, &[]);
         (op.fd, op.offset, op.length, op.result) = (
             Some(Fd(fd)),
@@ -83,7 +83,7 @@ impl Workload {
         );
     }
 
-    fn close(&mut self, fd: i32) {
+    pub fn close(&mut self, fd: i32) {
         self.op(OpKind::Close, &[]).fd = Some(Fd(fd));
     }
 
@@ -103,7 +103,7 @@ impl Workload {
         self.now_ns = day * DAY_NS;
     }
 
-    fn save(&self, path: &Path, made: &Value) -> PathBuf {
+    pub fn save(&self, path: &Path, made: &Value) -> PathBuf {
         let meta = TraceMeta {
             method: "test".into(),
             extra: [("aging".to_owned(), made.to_string())].into(),
@@ -170,7 +170,7 @@ impl Workload {
     }
 }
 
-fn made(days: u64, peak_bytes: u64) -> Value {
+pub fn made(days: u64, peak_bytes: u64) -> Value {
     json!({
         "version": 1, "generator": "test", "kind": "profile", "source": "test", "seed": 1, "days": days,
         "size_bytes": 64 << 20, "block_bytes": 4096, "fill": null, "scale": 1.0, "deletes": null,
@@ -622,9 +622,17 @@ fn what_cannot_be_aged_is_said_before_anything_is_done() {
     apply(dir, &["w.fst", "used"]).fails(1, &["`mine` lies in it", "empty"]);
     apply(dir, &["w.fst", "used", "-o", "r.json", "--resume"]).fails(1, &["no .fsage-aged in it"]);
     assert_eq!(names(&dir.join("used")), ["mine"]);
+    apply(dir, &["w.fst", small, "-o", "same.x", "--keep", "same.x"])
+        .fails(2, &["-o and --keep both name same.x"]);
+    first_use(dir, "w.fst").exits(0);
+    run(dir, ["layout", "aged:w.fst"]).fails(1, &["w.fst is a trace", "w.fst,on=scratch:"]);
     // Another workload's state.
     std::fs::create_dir(dir.join("new")).unwrap();
     apply(dir, &["w.fst", "new", "-o", "r.json"]).exits(0);
+    apply(dir, &["w.fst", "new", "-o", "r.json", "--resume"])
+        .fails(1, &["r.json: it has finished already"]);
+    apply(dir, &["w.fst", "new", "-o", "none.json", "--resume"])
+        .fails(1, &["go on with none.json.part: it is not there"]);
     std::fs::write(dir.join("r.json.part"), vec![0; 600]).unwrap();
     apply(dir, &["w.fst", "new", "-o", "r.json", "--resume"])
         .fails(1, &["r.json.part", "no state"]);
@@ -841,10 +849,22 @@ fn a_mounted_file_system_is_kept_while_others_wait() {
     let target = mounted.dir.to_str().unwrap();
     apply(dir, &["w.fst", target]).exits(0);
     let before = tree(&mounted.dir);
+    // What fsage put there is no file of it, as it lies there and in its image.
+    let files = before.values().filter(|(kind, ..)| *kind == 'f').count() as u64;
+    let looked_at = |target: &str| {
+        let found = run(dir, ["layout", target, "--json"]).exits(0).json();
+        assert_eq!(found["layouts"][0]["files"], files, "{target}: {found}");
+    };
+    looked_at(target);
     let kept = run(dir, ["age", "keep", target, "-o", "aged.fsi", "--json"])
         .exits(0)
         .json();
     assert_eq!(kept["aged"]["days"], 2);
+    looked_at("aged.fsi");
+    let empty = run(dir, ["layout", "scratch:ext4,size=50M", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(empty["layouts"][0]["files"], 0, "{empty}");
     run(
         dir,
         ["age", "keep", target, "-o", &format!("{target}/x.fsi")],

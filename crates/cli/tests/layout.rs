@@ -182,6 +182,49 @@ fn snapshots_are_held_against_simulated_days() {
 }
 
 #[test]
+fn scores_of_blocks_of_another_size_are_told_and_not_compared() {
+    let dir = temp();
+    let dir = dir.path();
+    days(dir);
+    let applied = |more: &str| {
+        let text = format!(
+            r#"{{"format": "fsage age apply", "version": 1, {more} "days": [
+            {{"day": 0, "counted_blocks": 10, "optimal_blocks": 9}}, {{"day": 1, "counted_blocks": 8, "optimal_blocks": 6}}]}}"#
+        );
+        fs::write(dir.join("applied.json"), text).unwrap();
+    };
+    let line = "layout real-1.fss real-2.fss --against applied.json --svg days.svg";
+    let line: Vec<&str> = line.split(' ').collect();
+    applied(r#""block_bytes": 1024,"#);
+    let all = json(dir, &line);
+    assert_eq!(all["score_rms_distance"], Value::Null);
+    let apart = &all["not_comparable"];
+    assert_eq!(
+        (
+            &apart["block_bytes"],
+            &apart["against_block_bytes"],
+            &apart["pairs"]
+        ),
+        (&8192.into(), &1024.into(), &2.into())
+    );
+    let text = run(dir, &line).exits(0).text();
+    for said in ["caution: not comparable", "8 KiB", "1 KiB"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    assert!(
+        !text.contains("root mean square") && !text.contains("-0."),
+        "{text}"
+    );
+    // Of the same size, and where an older result does not tell it.
+    for more in [r#""block_bytes": 8192,"#, ""] {
+        applied(more);
+        let all = json(dir, &line);
+        assert!(all["score_rms_distance"].is_f64(), "{all}");
+        assert_eq!(all.get("not_comparable"), None);
+    }
+}
+
+#[test]
 fn snapshots_that_are_no_course_of_days_are_refused() {
     let dir = temp();
     let dir = dir.path();
@@ -324,6 +367,26 @@ fn a_previous_snapshot_is_of_the_same_tree() {
         ["snapshot", "tree", "--previous", "none.fss", "-o", "x.fss"],
     )
     .fails(1, &["none.fss"]);
+    // One that tells of files and lacks its end, and one that was cut before its first whole piece.
+    let whole = fs::read(dir.join("old.fss")).unwrap();
+    let previous = |bytes: usize| {
+        fs::write(dir.join("cut.fss"), &whole[..bytes]).unwrap();
+        run(dir, "snapshot tree --previous cut.fss -o x.fss".split(' '))
+    };
+    let said = previous(whole.len() - 20).exits(0).stderr;
+    assert!(
+        said.contains("caution: cut.fss") && said.contains("is incomplete"),
+        "{said}"
+    );
+    let mut cuts = (1..whole.len() / 32).map(|n| whole.len() - 32 * n);
+    let at = cuts.find(|&at| !previous(at).status.success()).unwrap();
+    previous(at).fails(
+        1,
+        &[
+            "cut.fss as the previous snapshot: it is incomplete",
+            "tells nothing of",
+        ],
+    );
     // In place, as a timer would.
     run(
         dir,
@@ -342,6 +405,9 @@ fn a_directory_and_a_file_are_looked_at() {
     let file = json(dir, &["layout", "tree/file"]);
     assert_eq!(tree["layouts"][0]["files"], 1);
     assert_eq!(tree["layouts"][0]["score"], file["layouts"][0]["score"]);
+    let named = json(dir, &["layout", "A=tree/file"]);
+    assert_eq!(named["layouts"][0]["target"], "A");
+    assert_eq!(named["layouts"][0]["score"], file["layouts"][0]["score"]);
     let text = run(dir, ["layout", "tree", "--by-size"]).exits(0).text();
     assert!(text.contains("layout score"), "{text}");
     let help = run(dir, ["layout", "--help"]).exits(0).text();

@@ -126,11 +126,14 @@ impl State {
             path: path.to_owned(),
             why: why.to_owned(),
         };
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .open(path)
-            .map_err(failed)?;
+        let file = File::options().read(true).write(true).open(path).map_err(
+            |source| match source.kind() {
+                io::ErrorKind::NotFound => other(
+                    "it is not there; expected the -o of the run that was stopped, or no --resume",
+                ),
+                _ => failed(source),
+            },
+        )?;
         lock(&file, path)?;
         let mut bytes = [0; HEAD_BYTES];
         file.read_exact_at(&mut bytes, 0).map_err(|_| {

@@ -54,7 +54,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
         open_whole_snapshot(path, args.allow_lossy)?;
     }
     let stop = signals::install()?;
-    outputs(output, measured)?;
+    outputs(output, "--trace", measured)?;
     for path in output.into_iter().chain(measured) {
         out::wait_for_reader(path, &stop)?;
     }

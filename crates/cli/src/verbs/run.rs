@@ -40,7 +40,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     };
     let (output, json) = out::places(args.output.as_deref(), args.json);
     let trace = args.trace.as_deref();
-    outputs(output, trace)?;
+    outputs(output, "--trace", trace)?;
     if target.wants_isolation() {
         fsage_host::isolate()?;
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use fsage_core::target::Preparing;
 use fsage_core::{Registry, Scheme, Target, TargetError, TargetSpec};
+use fsage_format::FileKind;
 use fsage_format::image::is_image;
 use fsage_format::trace::TraceReader;
 use fsage_format::whole::settle;
@@ -225,6 +226,15 @@ impl Spec {
         match &self.made {
             Made::Workload { on, .. } => Ok(on.clone()),
             Made::Image { more, .. } => {
+                // Nothing says yet on what it is to be carried out.
+                if matches!(fsage_format::sniff(&self.file), Ok(FileKind::Trace)) {
+                    let shown = self.file.display();
+                    let why = format!(
+                        "{shown} is a trace: an aging workload needs the file system that it is carried out on, expected \
+                         {PREFIX}{shown},on=scratch:ext4,size=1G or another scratch target"
+                    );
+                    return Err(TargetError::refused(format!("use {self}"), why));
+                }
                 let about = about_image(&self.file)?;
                 Ok(format!("{},size={}{more}", about.kind, about.size_bytes).parse()?)
             }

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use fsage_age::apply::State;
 use fsage_experiment::aging::{AgingError, AgingRequest, age_held, made_of};
 use fsage_experiment::target;
+use fsage_format::FileKind;
 use fsage_format::record::write_whole;
 use fsage_format::result::aged::AgedRun;
 use fsage_host::signals;
@@ -34,7 +35,10 @@ pub fn run(args: &AgeApplyArgs) -> Result<Exit> {
     let workload = open_whole_trace(&args.workload, args.allow_lossy)?;
     made_of(&workload, &args.workload)?;
     let stop = signals::install()?;
-    outputs(output, keep)?;
+    outputs(output, "--keep", keep)?;
+    if args.resume {
+        unfinished(output)?;
+    }
     let request = AgingRequest {
         workload: args.workload.clone(),
         state: output.filter(|_| !target.is_temporary()).map(part),
@@ -66,6 +70,19 @@ pub fn run(args: &AgeApplyArgs) -> Result<Exit> {
 pub fn in_words(result: &AgedRun, width: u16) -> String {
     let was_temporary = target::was_temporary(&result.target);
     fsage_report::aged::text(result, was_temporary, width)
+}
+
+/// Fails where the run has finished: its result is there, and nothing to go on with.
+fn unfinished(output: Option<&Path>) -> Result<()> {
+    if let Some(output) = output.filter(|output| !part(output).exists())
+        && matches!(fsage_format::sniff(output), Ok(FileKind::AgedRun))
+    {
+        bail!(
+            "go on with {}: it has finished already and is its result: nothing is left to be done",
+            output.display()
+        );
+    }
+    Ok(())
 }
 
 /// Where it is kept what was done.
