@@ -108,11 +108,15 @@ fn what_is_written_to_a_file_that_was_removed_while_it_is_open_is_played() {
         }
         workload.close(fd);
     }
+    // One that never closes it, as a program that ends.
+    let last = workload.open("/tmp/last", 0o302);
+    workload.op(OpKind::Unlink, &["/tmp/last"]);
+    workload.write(last, 0, 5000);
     workload.save(&dir.join("del.fst"), &made(1, 0));
     run(dir, ["-q", "model", "fit", "del.fst", "-o", "del.fsm"]).exits(0);
     let line = "age generate --from-model del.fsm --days 2 -o w.fst --json";
     let found = run(dir, line.split(' ')).exits(0).json()["made"].take();
-    assert_eq!(found["written_bytes"], 2 * 100 * 40_000, "{found}");
+    assert_eq!(found["written_bytes"], 2 * (100 * 40_000 + 5000), "{found}");
     assert_eq!(found["creates"], found["removes"], "{found}");
     std::fs::create_dir(dir.join("target")).unwrap();
     let line = "age apply w.fst target --json";

@@ -173,8 +173,7 @@ pub fn age_held(
             source,
         },
     })?;
-    let kind = kind_of(&*opened);
-    let block_bytes = fs.statfs().ok().map(|space| u64::from(space.block_bytes));
+    let about = about(&*opened, &*fs);
     drop(fs);
     ended(&mut aged, &applied);
     put_mark((&held, &dir), &aged, Some(room))?;
@@ -189,17 +188,15 @@ pub fn age_held(
     drop(full_speed);
     opened.close()?;
     let found = (applied, watch.by_size);
-    let run = AgedRun {
-        block_bytes: block_bytes.filter(|&bytes| bytes > 0),
-        ..result(request, aged, found, kind, kept)
-    };
-    Ok((run, state))
+    Ok((result(request, aged, found, about, kept), state))
 }
 
-/// The type of the file system of a target, as `ext4`.
-fn kind_of(opened: &dyn Target) -> Option<String> {
-    let file_system = fsage_host::HostFs::of(opened).and_then(Result::ok)?;
-    Some(file_system.mount()?.kind.clone())
+/// The type of the file system of a target, as `ext4`, and the size of its blocks in bytes.
+fn about(opened: &dyn Target, fs: &dyn FileSystem) -> (Option<String>, Option<u64>) {
+    let host = fsage_host::HostFs::of(opened).and_then(Result::ok);
+    let kind = host.and_then(|host| Some(host.mount()?.kind.clone()));
+    let blocks = fs.statfs().ok().map(|space| u64::from(space.block_bytes));
+    (kind, blocks.filter(|&bytes| bytes > 0))
 }
 
 /// How many simulated days a workload has.
@@ -244,7 +241,7 @@ fn result(
     request: &AgingRequest,
     aged: Aged,
     (applied, by_size): (Applied, Vec<SizeClass>),
-    file_system: Option<String>,
+    (file_system, block_bytes): (Option<String>, Option<u64>),
     kept: Option<String>,
 ) -> AgedRun {
     let seconds = applied.elapsed_ns.max(1) as f64 / 1e9;
@@ -257,7 +254,7 @@ fn result(
         made: aged.made,
         target: request.target.to_string(),
         file_system,
-        block_bytes: None,
+        block_bytes,
         fast: request.fast,
         seed: request.seed,
         days: applied.days,

@@ -91,6 +91,22 @@ pub struct State {
     rested_ns: Option<u64>,
 }
 
+/// Opens what an earlier run left.
+fn opened(path: &Path) -> Result<File, StateError> {
+    let file = File::options().read(true).write(true).open(path);
+    file.map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => StateError::Other {
+            path: path.to_owned(),
+            why: "it is not there; expected the -o of the run that was stopped, or no --resume"
+                .to_owned(),
+        },
+        _ => StateError::Io {
+            path: path.to_owned(),
+            source,
+        },
+    })
+}
+
 impl State {
     /// Begins one; what stands there is replaced.
     pub fn create(path: &Path, identity: &Identity) -> Result<Self, StateError> {
@@ -118,22 +134,11 @@ impl State {
 
     /// Goes on with one.
     pub fn resume(path: &Path, identity: &Identity) -> Result<Self, StateError> {
-        let failed = |source| StateError::Io {
-            path: path.to_owned(),
-            source,
-        };
         let other = |why: &str| StateError::Other {
             path: path.to_owned(),
             why: why.to_owned(),
         };
-        let file = File::options().read(true).write(true).open(path).map_err(
-            |source| match source.kind() {
-                io::ErrorKind::NotFound => other(
-                    "it is not there; expected the -o of the run that was stopped, or no --resume",
-                ),
-                _ => failed(source),
-            },
-        )?;
+        let file = opened(path)?;
         lock(&file, path)?;
         let mut bytes = [0; HEAD_BYTES];
         file.read_exact_at(&mut bytes, 0).map_err(|_| {

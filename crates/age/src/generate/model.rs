@@ -117,6 +117,7 @@ impl Source for ModelSource {
                 out.at(((f64::from(day) + share) * DAY_NS as f64) as u64);
                 take(&mut tree, out, &batch)?;
             }
+            tree.end_day(out)?;
             out.end_day()?;
         }
         Ok(())
@@ -137,6 +138,8 @@ fn one(tree: &mut Tree, out: &mut Emitter<'_>, call: &Call) -> Done {
     match (op.kind, path, to) {
         (OpKind::Open, Some(path), _) => tree.open(out, path, op),
         (OpKind::Close, ..) => tree.close(out, op),
+        // Of a whole process, and not of a thread.
+        (OpKind::Exit, ..) if op.length == Some(1) => tree.exit(out, op.pid.0),
         (OpKind::Write | OpKind::CopyOut | OpKind::SpliceOut, ..) => {
             let at = op.offset.filter(|_| !op.record.contains(OpFlags::APPEND));
             tree.writes(out, op, at, op.bytes_moved())

@@ -61,7 +61,7 @@ pub(super) struct Tree {
     /// they are removed then.
     removed: BTreeMap<Vec<u8>, u32>,
     /// By process and descriptor.
-    open: FxHashMap<(u32, i32), u32>,
+    open: BTreeMap<(u32, i32), u32>,
     writing: Option<Writing>,
 }
 
@@ -152,6 +152,23 @@ impl Tree {
     pub fn close(&mut self, out: &mut Emitter<'_>, op: &Op) -> Done {
         let node = key_of(op).and_then(|key| self.open.remove(&key));
         self.closed(out, node)
+    }
+
+    /// A process ends, and with it what it has open.
+    pub fn exit(&mut self, out: &mut Emitter<'_>, pid: u32) -> Done {
+        let its = self.open.range((pid, i32::MIN)..=(pid, i32::MAX));
+        let its: Vec<_> = its.map(|(key, _)| *key).collect();
+        for key in its {
+            let node = self.open.remove(&key);
+            self.closed(out, node)?;
+        }
+        Ok(())
+    }
+
+    /// A day is the model's whole run, whose processes end with it: no file without a name is left.
+    pub fn end_day(&mut self, out: &mut Emitter<'_>) -> Done {
+        let names: Vec<_> = self.removed.keys().cloned().collect();
+        names.iter().try_for_each(|name| self.give_up(out, name))
     }
 
     /// A descriptor of a file is closed: with the last a file goes that has no name any more.
