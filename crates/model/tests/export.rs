@@ -163,3 +163,119 @@ fn what_would_be_played_for_hours_is_refused() {
         "{refused}"
     );
 }
+
+/// How many files each fileset of a script has at the start, its entries, and how large each is.
+fn filesets(text: &str) -> Vec<[u64; 3]> {
+    let sets = text.lines().filter(|l| l.starts_with("define fileset"));
+    let of = |line: &str, key: &str| -> u64 {
+        let value = line.split(&format!("{key}=")).nth(1).unwrap();
+        let value = value.split(',').next().unwrap();
+        value.trim().parse().unwrap()
+    };
+    let each = |line: &str| {
+        let entries = of(line, "entries");
+        let there = (entries * of(line, "prealloc")).div_ceil(100);
+        [there, entries, of(line, "size")]
+    };
+    sets.map(each).collect()
+}
+
+/// A file that is read was there once, however large it is, and what a run makes is not there before.
+#[test]
+fn scripts_have_as_many_files_before_as_the_model() {
+    let files = "[[files]]\ntype = \"file\"\nbefore = 1\nlater = 0\nsize_bytes = \"104857600\"\ndirectory = \"0\"\n\
+                 [[files]]\ntype = \"file\"\nbefore = 0\nlater = 1\ndirectory = \"0\"\n";
+    let visits = [
+        "\"open\", \"read at=next bytes=1048576 until=end+1 reads=104857600 times=101\", \"close\"",
+        "\"open flags=0x241\", \"write at=next bytes=1000\", \"close\"",
+    ];
+    let script = [
+        "1 file=1.fresh next=2",
+        "2 file=2.new next=3",
+        "2 file=2.known:0 repeat=9 next=0",
+    ];
+    let model = Arc::new(Model::parse(&model_of(files, &visits, &script)).unwrap());
+    for dialect in [Dialect::Fsage, Dialect::Filebench] {
+        let exported = wml(&model, dialect).unwrap();
+        assert_eq!(
+            filesets(&exported.text),
+            [[1, 1, 104_857_600], [0, 1, 1000]],
+            "{}",
+            exported.text
+        );
+        assert_eq!(
+            (exported.made, exported.made.files, exported.made.bytes),
+            (exported.made_by_model, 1, 104_857_600)
+        );
+    }
+    // fio has files of its own for what it writes, and no others.
+    let exported = fio(&model).unwrap();
+    assert!(
+        exported.text.contains("nrfiles=1\nfilesize=104857600\n"),
+        "{}",
+        exported.text
+    );
+    assert!(
+        exported.text.contains("nrfiles=1\nfilesize=5000\n"),
+        "{}",
+        exported.text
+    );
+    let more = [
+        ("files before the run (so many more)", Some(1)),
+        ("bytes before the run (so many more)", None),
+    ];
+    for (what, n) in more {
+        assert_eq!(
+            exported.left_out.get(what).copied(),
+            n,
+            "{:?}",
+            exported.left_out
+        );
+    }
+    assert_eq!(exported.made.bytes, 104_857_600 + 5000);
+}
+
+/// Of a file with a hole nobody can say that it has one, so it is not made as large as it seems, and that is told.
+#[test]
+fn a_hole_is_not_written_before_the_run() {
+    let file = "[[files]]\ntype = \"file\"\nbefore = 0\nlater = 1\ndirectory = \"0\"\n";
+    let visits = [
+        "\"open flags=0x241\", \"write at=end offset=given bytes=1 place=1073741824\", \"close\"",
+        "\"open\", \"read at=start offset=given bytes=65536\", \"close\"",
+    ];
+    let script = ["1 file=1.new next=2", "2 file=1.known:0 repeat=20 next=0"];
+    let model = Arc::new(Model::parse(&model_of(file, &visits, &script)).unwrap());
+    for dialect in [Dialect::Fsage, Dialect::Filebench] {
+        let exported = wml(&model, dialect).unwrap();
+        assert_eq!(filesets(&exported.text), [[0, 1, 1]], "{}", exported.text);
+        assert_eq!((exported.made.files, exported.made.bytes), (0, 0));
+        let lost = exported.left_out.get("bytes read").copied();
+        assert_eq!(lost, Some(20 * 65_535), "{:?}", exported.left_out);
+    }
+    assert!(fio(&model).unwrap().made.bytes < 1 << 20);
+}
+
+/// Phases that use the same files do so for fio, too.
+#[test]
+fn files_are_laid_out_once_for_all_phases() {
+    let file = "[[files]]\ntype = \"file\"\nbefore = 10\nlater = 0\nsize_bytes = \"1048576\"\ndirectory = \"0\"\n";
+    let visits =
+        ["\"open\", \"read at=next bytes=65536 until=end+0 reads=1048576 times=16\", \"close\""];
+    let text = model_of(file, &visits, &["1 file=1.known:0 repeat=10 next=0"]);
+    let (_, phase) = text.split_once("[[phase]]\n").unwrap();
+    let second = phase.replace("start_ns = 0", "start_ns = 1000");
+    let model = Model::parse(&format!("{text}[[phase]]\n{second}")).unwrap();
+    let exported = fio(&Arc::new(model)).unwrap();
+    assert_eq!(
+        exported.text.matches("rwmixread=100").count(),
+        2,
+        "{}",
+        exported.text
+    );
+    assert_eq!(
+        (exported.made.files, exported.made.bytes),
+        (10, 10 << 20),
+        "{}",
+        exported.text
+    );
+}

@@ -124,6 +124,7 @@ fn summary(
         written: read.saturating_sub(left_out.values().sum()),
         left_out,
         run_by: None,
+        made: None,
     }
 }
 

@@ -100,6 +100,22 @@ pub struct ConversionSummary {
     /// How what was written is run; absent for what is not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_by: Option<String>,
+    /// What is made before it runs; absent for what is not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made: Option<MadeBefore>,
+}
+
+/// What an exported model makes before it runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MadeBefore {
+    /// Files and directories that what was written makes.
+    pub files: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// Files and directories that are there before a run of the model itself.
+    pub model_files: u64,
+    /// Bytes in these.
+    pub model_bytes: u64,
 }
 
 /// What `fsage snapshot --json` prints.

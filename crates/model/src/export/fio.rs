@@ -1,13 +1,13 @@
 //! For fio: a job for each group in each phase. It reads and writes; it has no names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
 use fsage_core::OpKind;
 
 use super::played::{Moves, Played, parts};
-use super::{Exported, FILE, Lost, sizes};
+use super::{Exported, FILE, Lost, Made, sizes};
 use crate::fsm::{Model, ModelError};
 
 /// fio keeps so many files open, and lays out so many for each process at the most.
@@ -32,7 +32,60 @@ struct Data {
     moves: [Moves; 2],
     syncs: [u64; 2],
     think_ns: u64,
-    files_bytes: u64,
+    /// What is read, and what is written.
+    files: [Files; 2],
+}
+
+/// Which files are moved one way: their classes, how many that are, and how large in all.
+#[derive(Debug, Default)]
+struct Files {
+    classes: BTreeSet<usize>,
+    number: u64,
+    bytes: u64,
+}
+
+/// What jobs lay out, by the number of the set: of each job how many processes have how many files of which size. Jobs on the
+/// same classes use the same files, as the model does, so a set is as large as the largest of them.
+#[derive(Debug, Default)]
+struct Sets {
+    numbers: BTreeMap<BTreeSet<usize>, usize>,
+    laid_out: BTreeMap<usize, Vec<(u64, u64, u64)>>,
+}
+
+impl Sets {
+    fn number(&mut self, classes: &BTreeSet<usize>) -> usize {
+        let next = self.numbers.len() + 1;
+        *self.numbers.entry(classes.clone()).or_insert(next)
+    }
+
+    fn made(mut self) -> Made {
+        let mut made = Made::default();
+        for of_set in self.laid_out.values_mut() {
+            // The largest first: what a smaller one uses of these is there.
+            of_set.sort_unstable_by_key(|of_job| std::cmp::Reverse(of_job.2));
+            let mut there = Vec::new();
+            for &(jobs, files, bytes) in of_set.iter() {
+                let before = covered(&mut there);
+                there.push((jobs, files));
+                let more = covered(&mut there) - before;
+                made.files = made.files.saturating_add(more);
+                made.bytes = made.bytes.saturating_add(more.saturating_mul(bytes));
+            }
+        }
+        made
+    }
+}
+
+/// How many files there are where each of the first so many processes has the first so many.
+fn covered(of_jobs: &mut [(u64, u64)]) -> u64 {
+    of_jobs.sort_unstable();
+    let (mut all, mut most) = (0_u64, 0);
+    for (place, &(jobs, files)) in of_jobs.iter().enumerate().rev() {
+        let before = place.checked_sub(1).and_then(|place| of_jobs.get(place));
+        most = files.max(most);
+        all = all.saturating_add((jobs - before.map_or(0, |b| b.0)).saturating_mul(most));
+    }
+    all
 }
 
 /// What requests past the page cache are a multiple of.
@@ -49,7 +102,7 @@ pub fn fio(model: &Arc<Model>) -> Result<Exported, ModelError> {
     let played = Played::of(model)?;
     let class_sizes = sizes(model, &played);
     let mut exported: BTreeMap<OpKind, f64> = BTreeMap::new();
-    let mut otherwise = 0;
+    let (mut otherwise, mut sets) = (0, Sets::default());
     let run_by = format!("fio --directory=DIR {FILE}");
     let mut text = format!(
         "; Made by fsage from a model. Run it by: {run_by}\n\n\
@@ -73,7 +126,7 @@ pub fn fio(model: &Arc<Model>) -> Result<Exported, ModelError> {
                 );
                 first = false;
                 otherwise += job.moves.otherwise();
-                job.write(&mut text, &data, &mut exported);
+                job.write(&mut text, &data, &mut sets, &mut exported);
             }
         }
     }
@@ -88,11 +141,15 @@ pub fn fio(model: &Arc<Model>) -> Result<Exported, ModelError> {
         "how soon files are used again: classes",
         model.classes.len() as f64,
     );
+    let (made, made_by_model) = (sets.made(), Made::of(model));
+    lost.made(made, made_by_model);
     Ok(Exported {
         text,
         run_by,
         rounds: None,
         operations: model.source.operations,
+        made,
+        made_by_model,
         left_out: lost.counts(),
     })
 }
@@ -100,27 +157,35 @@ pub fn fio(model: &Arc<Model>) -> Result<Exported, ModelError> {
 /// What a part comes to.
 fn data(model: &Model, played: &Played, (phase, part): (usize, usize), sizes: &[u64]) -> Data {
     let mut data = Data::default();
-    let mut classes = Vec::new();
+    // Of each class how many visits move something, each way.
+    let mut classes: BTreeMap<usize, [u64; 2]> = BTreeMap::new();
     let script = model.phases.get(phase).and_then(|p| p.parts.get(part));
     let script = script.map_or(&[][..], |part| &part.script);
     for (line, done) in played.part(phase, part) {
         data.think_ns = data.think_ns.saturating_add(done.think_ns);
-        for (sum, more) in data.moves.iter_mut().zip(&done.moves) {
+        let class = script.get(line).map_or(0, |line| line.file.class as usize);
+        let visits = classes.entry(class).or_default();
+        for ((sum, more), visits) in data.moves.iter_mut().zip(&done.moves).zip(visits) {
             sum.add(more);
+            *visits += if more.calls > 0 { done.visits } else { 0 };
         }
         for (sum, kind) in data.syncs.iter_mut().zip(&SYNCS) {
             *sum += done.counts.get(kind).copied().unwrap_or(0);
         }
-        let class = script.get(line).map_or(0, |line| line.file.class as usize);
-        if done.moves.iter().any(|moves| moves.calls > 0) && !classes.contains(&class) {
-            classes.push(class);
-        }
     }
-    for class in classes {
+    for (class, visits) in classes {
         let of = model.classes.get(class.wrapping_sub(1));
-        let files = of.map_or(0, |c| c.before.saturating_add(c.later)).max(1);
+        let all = of.map_or(0, |c| c.before.saturating_add(c.later)).max(1);
         let size = sizes.get(class.wrapping_sub(1)).copied().unwrap_or(0);
-        data.files_bytes = data.files_bytes.saturating_add(files.saturating_mul(size));
+        for (files, visits) in data.files.iter_mut().zip(visits) {
+            // No more than are visited.
+            let number = all.min(visits);
+            if number > 0 {
+                files.classes.insert(class);
+                files.number = files.number.saturating_add(number);
+                files.bytes = files.bytes.saturating_add(number.saturating_mul(size));
+            }
+        }
     }
     data
 }
@@ -233,22 +298,40 @@ impl Data {
 }
 
 impl Job {
-    /// How many files each process has, of `bytes` in all, and how large they are.
-    fn files(&self, bytes: u64) -> (u64, u64) {
+    /// How many files each process has, and how large they are: no more of them than those of the model, and no more bytes but
+    /// for what requests of the largest size need.
+    fn files(&self, of: &Files) -> (u64, u64) {
         let sizes = &self.moves.sizes;
         let largest = sizes.last_key_value().map_or(1, |size| *size.0);
+        let bytes = if self.is_most {
+            of.bytes
+        } else {
+            of.bytes.min(self.moves.bytes)
+        };
         let of_job = (bytes / self.jobs).max(largest).max(LEAST_FILE_BYTES);
+        let most = (of.number / self.jobs).clamp(1, MOST_FILES);
         let requests = if sizes.len() <= 1 { 1 } else { REQUESTS };
         let each = largest.saturating_mul(requests).min(of_job);
-        let each = each.max(LEAST_FILE_BYTES).max(of_job.div_ceil(MOST_FILES));
+        let each = each.max(LEAST_FILE_BYTES).max(of_job.div_ceil(most));
         // Whole requests, so that the last one fits.
         let each = each.div_ceil(largest).saturating_mul(largest);
         (each, (of_job as f64 / each as f64).round().max(1.0) as u64)
     }
 
-    fn write(&self, text: &mut String, data: &Data, exported: &mut BTreeMap<OpKind, f64>) {
+    fn write(
+        &self,
+        text: &mut String,
+        data: &Data,
+        sets: &mut Sets,
+        exported: &mut BTreeMap<OpKind, f64>,
+    ) {
         let (calls, jobs, moves) = (self.calls, self.jobs, &self.moves);
-        let (file_bytes, files) = self.files(data.files_bytes);
+        let [read, written] = &data.files;
+        let of = if self.way == 0 { read } else { written };
+        let (file_bytes, files) = self.files(of);
+        let set = sets.number(&of.classes);
+        let of_set = sets.laid_out.entry(set).or_default();
+        of_set.push((jobs, files, file_bytes));
         // Of the other way it does nothing.
         let unit = if moves.is_direct() { SECTOR_BYTES } else { 1 };
         let (own, other) = (split(&moves.sizes, unit), format!("{LEAST_FILE_BYTES}/100"));
@@ -265,6 +348,7 @@ impl Job {
                 "percentage_random={:.0}",
                 100.0 * moves.apart as f64 / moves.calls as f64
             ),
+            format!("filename_format=files{set}.$jobnum.$filenum"),
             format!("nrfiles={files}"),
             format!("filesize={file_bytes}"),
             // It ends by their number, before that.

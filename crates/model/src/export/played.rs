@@ -35,6 +35,8 @@ pub(super) struct Done {
     pub(super) moves: [Moves; 2],
     /// Visits that read something of a file, and its sizes then, in all.
     pub(super) read_from: (u64, u64),
+    /// Bytes that are put into files: what is seeked over and cut to a length is a hole.
+    pub(super) put_in: u64,
     /// Operations of each kind.
     pub(super) counts: BTreeMap<OpKind, u64>,
 }
@@ -52,6 +54,7 @@ impl Done {
         for op in batch.calls.iter().map(|call| &call.op) {
             *self.counts.entry(op.kind).or_default() += 1;
             self.moved(op, ends);
+            self.put_in = self.put_in.saturating_add(put_in(op));
         }
     }
 
@@ -80,6 +83,16 @@ impl Done {
             }
             _ => {}
         }
+    }
+}
+
+/// How much a call puts into its file at the most.
+fn put_in(op: &Op) -> u64 {
+    match op.kind {
+        OpKind::Fault if is_write(op) => op.length.unwrap_or(0),
+        OpKind::Fallocate if op.flags == 0 => op.length.unwrap_or(0),
+        _ if is_write(op) => op.bytes_moved(),
+        _ => 0,
     }
 }
 

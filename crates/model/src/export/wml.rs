@@ -9,14 +9,13 @@ use std::sync::Arc;
 use fsage_core::OpKind;
 use fsage_namespace::flags::O_CREAT;
 
+use super::filesets::{filesets, turn};
 use super::played::{Done, Played};
-use super::{Exported, FILE, Lost, calls, is_read, is_write, sizes};
-use crate::fsm::{At, Line, Model, ModelError, Pick, Type, VisitStep};
+use super::{Exported, FILE, Lost, Made, calls, is_read, is_write, sizes};
+use crate::fsm::{At, Line, Model, ModelError, Pick, VisitStep};
 
 /// Visits of one round of a thread, about.
 const ROUND: u64 = 200;
-/// Files beyond those of the model, at the least.
-const SPARE: u64 = 64;
 /// What share of the operations may be more or fewer because a round has whole visits; with one round it may be more, where
 /// few visits are of many threads.
 const OFF: f64 = 0.02;
@@ -32,9 +31,9 @@ pub enum Dialect {
 
 /// One call of a visit, or several.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Flowop {
+pub(super) struct Flowop {
     /// The kind of the flowop, and what follows its name.
-    text: String,
+    pub(super) text: String,
     kind: OpKind,
     /// How often it is called in a visit, and what all of that moves.
     calls: u64,
@@ -71,7 +70,10 @@ pub fn wml(model: &Arc<Model>, dialect: Dialect) -> Result<Exported, ModelError>
         Dialect::Fsage => format!("fsage run wml:{FILE},iterations={iterations} TARGET"),
     };
     let mut text = head(model, &run_by, iterations);
-    filesets(&mut text, model, &class_sizes, &threads, iterations);
+    let of = (&**model, &played);
+    let by = (iterations, dialect);
+    let made = filesets(&mut text, of, &class_sizes, &threads, by);
+    let made_by_model = Made::of(model);
     for thread in &threads {
         process(&mut text, thread);
     }
@@ -92,11 +94,14 @@ pub fn wml(model: &Arc<Model>, dialect: Dialect) -> Result<Exported, ModelError>
     let (exported, exported_bytes) = exported(&threads, iterations);
     lost.operations(&played, &exported);
     lost.bytes(&played, exported_bytes);
+    lost.made(made, made_by_model);
     Ok(Exported {
         text,
         run_by,
         rounds: Some(iterations),
         operations: model.source.operations,
+        made,
+        made_by_model,
         left_out: lost.counts(),
     })
 }
@@ -181,11 +186,11 @@ fn head(model: &Model, run_by: &str, iterations: u64) -> String {
 }
 
 /// What the threads of a group go through.
-struct Thread<'a> {
+pub(super) struct Thread<'a> {
     group: u32,
-    at_once: u64,
+    pub(super) at_once: u64,
     /// Of each class the flowops, and how often in a round.
-    visits: Vec<(u32, &'a [Flowop], u64)>,
+    pub(super) visits: Vec<(u32, &'a [Flowop], u64)>,
 }
 
 fn thread<'a>(
@@ -204,56 +209,11 @@ fn thread<'a>(
             visits.push((*class, flowops.as_slice(), iters));
         }
     }
+    visits.sort_by_key(|(_, flowops, _)| turn(flowops));
     Thread {
         group,
         at_once,
         visits,
-    }
-}
-
-/// Those that a flowop is on.
-fn filesets(
-    text: &mut String,
-    model: &Model,
-    class_sizes: &[u64],
-    threads: &[Thread<'_>],
-    iterations: u64,
-) {
-    for (place, (class, size)) in model.classes.iter().zip(class_sizes).enumerate() {
-        let number = place as u32 + 1;
-        let visits = || {
-            let all = threads
-                .iter()
-                .flat_map(|t| t.visits.iter().map(|v| (t.at_once, v)));
-            all.filter(|(_, v)| v.0 == number)
-        };
-        if visits().next().is_none() {
-            continue;
-        }
-        let of_round = |kind: &str| {
-            let each = visits().map(|(threads, (_, flowops, iters))| {
-                let n = flowops.iter().filter(|f| f.text.starts_with(kind)).count() as u64;
-                n.saturating_mul(threads).saturating_mul(*iters)
-            });
-            each.fold(0, u64::saturating_add)
-        };
-        let (made, removed) = (of_round("createfile"), of_round("deletefile"));
-        // With rounded counts more may be made or removed than is put back, and all of a round at first.
-        let drift = made.abs_diff(removed).saturating_mul(iterations);
-        let (before, later) = (class.before, class.later);
-        let there = before.saturating_add(SPARE).saturating_add(removed);
-        let there = there.saturating_add(if removed > made { drift } else { 0 });
-        let free = later.saturating_add(SPARE).saturating_add(made);
-        let free = free.saturating_add(if made > removed { drift } else { 0 });
-        let entries = there.saturating_add(free);
-        let percent = (100 * u128::from(there) / u128::from(entries)).max(1);
-        let directories = class.directory.0.len().max(1) as u64;
-        let _ = writeln!(
-            text,
-            "define fileset name=files{number}, path=$dir, entries={entries}, dirwidth={}, size={}, prealloc={percent}",
-            entries.div_ceil(directories).max(2),
-            if class.kind == Type::File { *size } else { 0 },
-        );
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail};
 use fsage_core::Seed;
 use fsage_exec::{NullFs, run_direct};
-use fsage_format::result::summary::{Content, ConversionSummary};
+use fsage_format::result::summary::{Content, ConversionSummary, MadeBefore};
 use fsage_format::{FileKind, bounded};
 use fsage_model::export::{Dialect, Exported, FILE, fio, wml};
 use fsage_model::fsm::Model;
@@ -63,6 +63,12 @@ pub fn write(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary>
         content: Content::Model,
         written: exported.operations,
         run_by: Some(run_by(args, &exported)),
+        made: Some(MadeBefore {
+            files: exported.made.files,
+            bytes: exported.made.bytes,
+            model_files: exported.made_by_model.files,
+            model_bytes: exported.made_by_model.bytes,
+        }),
         left_out: exported.left_out,
     })
 }
@@ -100,6 +106,15 @@ pub fn tell(summary: &ConversionSummary) {
     ));
     for (what, count) in &summary.left_out {
         ui::line(&format!("  lost: {what}: {}", units::count(*count)));
+    }
+    if let Some(made) = &summary.made {
+        ui::line(&format!(
+            "  made before the run: {} ({}); by the model: {} ({})",
+            units::counted(made.files, "file"),
+            units::bytes(made.bytes),
+            units::counted(made.model_files, "file"),
+            units::bytes(made.model_bytes),
+        ));
     }
     if let Some(line) = &summary.run_by {
         ui::note(&format!("next: {line}"));
