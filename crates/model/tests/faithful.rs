@@ -462,3 +462,50 @@ fn what_is_read_by_its_place_is_told_by_the_start_and_the_end() {
     }
     assert!(!text.contains("at=random"), "{text}");
 }
+
+/// A trace that does not tell how large files are, as one of strace: what is written beyond the end makes a file so large, by a
+/// call that names its place and behind a seek, in one that was there and in one that a call made.
+#[test]
+fn what_is_read_before_a_write_beyond_the_end_is_as_much_as_it_was() {
+    const FAR: u64 = 1 << 20;
+    for (flags, seeks) in [
+        (1, false),
+        (0o101, false),
+        (0o1102, false),
+        (1, true),
+        (0o101, true),
+    ] {
+        let mut trace = Trace::new(&[]);
+        trace.open("/w/odd", flags);
+        if seeks {
+            trace.op(OpKind::Seek, "", |op| {
+                (op.fd, op.offset, op.result) = (Some(Fd(3)), Some(FAR), Outcome::ok(FAR));
+            });
+        }
+        trace.op(OpKind::Write, "", |op| {
+            (op.fd, op.length, op.result) = (Some(Fd(3)), Some(1), Outcome::ok(1));
+            if seeks {
+                op.record = OpFlags::IMPLICIT_OFFSET;
+            }
+            op.offset = Some(FAR);
+        });
+        trace.close();
+        for _ in 0..20 {
+            trace.open("/w/odd", 0);
+            trace.op(OpKind::Read, "", |op| {
+                (op.fd, op.offset, op.length) = (Some(Fd(3)), Some(0), Some(65_536));
+                op.result = Outcome::ok(65_536);
+            });
+            trace.close();
+        }
+        let (model, trace) = trace.model();
+        let played = played(&model);
+        assert_eq!(trace.bytes_read, 20 * 65_536);
+        assert_eq!(
+            (played.bytes_read, played.bytes_written),
+            (trace.bytes_read, 1),
+            "{flags:o} {seeks}: {}",
+            model.text().unwrap()
+        );
+    }
+}

@@ -177,6 +177,7 @@ fn imported(
             .chain(elsewhere.clone())
             .collect(),
         run_by: None,
+        made: None,
     };
     Imported {
         summary,

@@ -177,8 +177,13 @@ impl Resolver {
         }
         if let Some(content) = self.files.get_mut(file as usize) {
             match done.form.at {
-                // Beyond an end that is not known nothing is told.
-                At::End if append || op.size_bytes.is_none() => {}
+                // What is read beyond an end that the trace does not tell may lie anywhere there. What is written beyond what is
+                // known of a file makes it so large, wherever its end was: later reads find that.
+                At::End
+                    if append
+                        || op.size_bytes.is_none()
+                            && op.kind.class() == KindClass::Data
+                            && !write => {}
                 At::Random => {
                     let place = offset / PAGE_BYTES;
                     let places = content.places.get_or_insert_default();
