@@ -10,7 +10,7 @@ use fsage_experiment::measured::Around;
 use fsage_experiment::running::RunRequest;
 use fsage_format::trace::{GENERATED, TraceEnd, TraceMeta, TraceWriter};
 use fsage_host::{machine, signals};
-use fsage_workload::{InputPath, Length, Merged, WorkloadSpec};
+use fsage_workload::{InputPath, Length, Merged, Role, WorkloadSpec};
 
 use crate::exit::UsageError;
 use crate::ui;
@@ -109,6 +109,50 @@ pub fn write(path: &Path, request: &RunRequest, stop: &AtomicBool) -> Result<Gen
         bytes,
         interrupted,
     })
+}
+
+/// What a model that stands for a workload must be held against.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    /// Whether the model is of all phases of the workload rather than of its run alone: what it is fitted to has them all, if
+    /// nobody asked for one role.
+    pub whole: bool,
+    /// Whether the workload does anything but operations.
+    pub thinks: bool,
+}
+
+/// The same of a model of so many operations. Of what is run for a time, or is known only as it is run, nobody can tell.
+pub fn known(spec: &WorkloadSpec, operations: u64) -> Result<Known> {
+    let request = RunRequest::of(spec.clone());
+    let mut known = Known {
+        whole: false,
+        thinks: true,
+    };
+    if spec.command().is_some() || spec.in_target().is_some() {
+        return Ok(known);
+    }
+    let program = signals::with_nothing_to_keep(|| -> Result<_> {
+        let inputs = inputs::load(spec, request.length())?;
+        Ok(spec.program(&inputs)?)
+    })?;
+    if program.run_for_ns.is_some() {
+        return Ok(known);
+    }
+    let mut source = Merged::new(program, DIRECTORY, None);
+    let mut batch: Vec<Op> = Vec::new();
+    let (mut run, mut all) = (0_u64, 0_u64);
+    // More than twice as many are those of neither.
+    while all / 2 <= operations && source.next_batch(&mut batch)? > 0 {
+        let of_batch = batch.len() as u64;
+        all += of_batch;
+        if source.role() == Role::Run {
+            run += of_batch;
+        }
+        batch.clear();
+    }
+    known.whole = operations.abs_diff(all) < operations.abs_diff(run);
+    known.thinks = source.has_thought();
+    Ok(known)
 }
 
 fn meta(request: &RunRequest) -> TraceMeta {

@@ -9,8 +9,9 @@ use fsage_stats::histogram::FineHistogram;
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
+use crate::fsm::carried;
 use crate::fsm::model::Pick;
-use crate::fsm::resolve::{Done, NONE, Resolver, is_write};
+use crate::fsm::resolve::{Done, NONE, Out, Resolver, is_write};
 use crate::fsm::step::At;
 
 /// Pages of one request that are looked at: no call moves more.
@@ -56,6 +57,9 @@ pub struct Figures {
     /// The failed ones by kind.
     #[serde(default)]
     pub failed: BTreeMap<String, u64>,
+    /// Those that no run of a model does, by kind, which are counted nowhere else ([`FigureSink::as_modelled`]).
+    #[serde(default)]
+    pub left_out: BTreeMap<String, u64>,
     /// Bytes read.
     pub bytes_read: u64,
     /// Bytes written.
@@ -123,6 +127,8 @@ pub struct FigureSink {
     seen: FxHashSet<(u32, u64)>,
     kinds: BTreeMap<&'static str, u64>,
     failed: BTreeMap<&'static str, u64>,
+    as_modelled: bool,
+    left_out: BTreeMap<&'static str, u64>,
     acts: BTreeMap<&'static str, ActFigures>,
 }
 
@@ -155,7 +161,18 @@ impl FigureSink {
             seen: FxHashSet::default(),
             kinds: BTreeMap::new(),
             failed: BTreeMap::new(),
+            as_modelled: false,
+            left_out: BTreeMap::new(),
             acts: BTreeMap::new(),
+        }
+    }
+
+    /// The same of what a run of a model does alone: what a tracer sees of a program beside that is left out, and told.
+    #[must_use]
+    pub fn as_modelled(self) -> Self {
+        Self {
+            as_modelled: true,
+            ..self
         }
     }
 
@@ -164,6 +181,7 @@ impl FigureSink {
         let named = |(name, count): (&str, u64)| (name.to_owned(), count);
         self.figures.kinds = self.kinds.into_iter().map(named).collect();
         self.figures.failed = self.failed.into_iter().map(named).collect();
+        self.figures.left_out = self.left_out.into_iter().map(named).collect();
         let named = |(name, act): (&str, ActFigures)| (name.to_owned(), act);
         self.figures.acts = self.acts.into_iter().map(named).collect();
         self.figures.pages = self.seen.len() as u64;
@@ -179,10 +197,16 @@ impl FigureSink {
     fn take(&mut self, op: &Op, paths: &PathTable) {
         let kind = called(op.kind);
         let op = &Op { kind, ..*op };
-        let done = self.resolver.apply(op, paths).ok();
+        let done = self.resolver.apply(op, paths);
+        let as_done = self.as_modelled.then(|| modelled(op, &done));
         let Some(latency_ns) = op.latency_ns.filter(|_| op.in_file_system()) else {
             return;
         };
+        let Some(kind) = as_done.unwrap_or(Some(op.kind)) else {
+            *self.left_out.entry(op.kind.name()).or_default() += 1;
+            return;
+        };
+        let (op, done) = (&Op { kind, ..*op }, done.ok());
         let figures = &mut self.figures;
         figures.operations += 1;
         if !op.result.is_ok() {
@@ -283,6 +307,20 @@ fn called(kind: OpKind) -> OpKind {
         OpKind::CopyOut | OpKind::SpliceOut => OpKind::Write,
         kind => kind,
     }
+}
+
+/// As what a run of a model does an operation; `None` of what it does not: what targets have no calls for, second names of
+/// descriptors, and their closes, which let no file go.
+fn modelled(op: &Op, done: &Result<Done, Out>) -> Option<OpKind> {
+    let is_aside = matches!(done, Err(Out::Aside));
+    if is_aside && matches!(op.kind, OpKind::Dup | OpKind::Close) {
+        return None;
+    }
+    // Who goes to a directory looks it up, as the model has it.
+    if op.kind == OpKind::Chdir && done.is_ok() {
+        return Some(OpKind::Stat);
+    }
+    carried(op)
 }
 
 /// What an operation does, as the dissertation's tables have it (Farhat 2017, Figures 49 to 63).

@@ -15,6 +15,16 @@ pub fn text(result: &Evaluation, details: bool, width: u16) -> String {
     for warning in &result.warnings {
         page.say(format!("caution: {warning}"));
     }
+    if !result.left_out.is_empty() {
+        let kinds = result.left_out.iter();
+        let kinds: Vec<String> = kinds
+            .map(|(kind, n)| format!("{kind} {}", count(*n)))
+            .collect();
+        page.say(format!(
+            "left out, as no run of a model does it: {}",
+            kinds.join(", ")
+        ));
+    }
     page.blank();
     let shown = shown(result);
     if let ([target], false) = (result.targets.as_slice(), details) {

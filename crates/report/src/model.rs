@@ -8,7 +8,7 @@ use fsage_format::result::model::{FsmFit, ModelBytes, ModelFit};
 
 use crate::page::Page;
 use crate::table::{Align, TextTable};
-use crate::units::{bytes, count, counted, percent, signed_percent, significant};
+use crate::units::{bytes, count, counted, duration, percent, signed_percent, significant};
 
 pub use shown::shown;
 
@@ -97,6 +97,16 @@ pub fn fsm(fit: &FsmFit, width: u16) -> String {
         against(fit.read_bytes),
         against(fit.written_bytes)
     ));
+    let elapsed = &fit.elapsed;
+    let off = elapsed.off();
+    if let Some(off) = off.filter(|off| off.abs() > fit.within_percent / 100.0) {
+        page.say(format!(
+            "caution: played at its own pace it takes {} and the trace {} ({})",
+            duration(elapsed.model_ns as f64),
+            duration(elapsed.trace_ns as f64),
+            signed_percent(off)
+        ));
+    }
     let more = |(what, trace, model): (&str, u64, u64)| match trace {
         0 => format!("{what} not there"),
         trace => format!(

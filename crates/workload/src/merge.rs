@@ -33,6 +33,7 @@ pub struct Merged {
     done: FxHashMap<Tid, u32>,
     /// When the present phase began and the latest time that was reached.
     now_ns: u64,
+    thought: bool,
 }
 
 struct Running {
@@ -90,12 +91,18 @@ impl Merged {
             cold: false,
             done: FxHashMap::default(),
             now_ns: 0,
+            thought: false,
         }
     }
 
     /// The virtual time that was reached, nanoseconds.
     pub fn now_ns(&self) -> u64 {
         self.now_ns
+    }
+
+    /// Whether any of the streams has done anything but operations so far: slept, or computed.
+    pub fn has_thought(&self) -> bool {
+        self.thought
     }
 
     /// What the phase that the last operations belong to is for.
@@ -172,6 +179,7 @@ impl Merged {
             wait @ (Wait::Pause(ns) | Wait::Compute(ns)) => {
                 let (time_ns, company) = (running.time_ns, running.company);
                 running.rests(ns, matches!(wait, Wait::Pause(_)));
+                self.thought |= ns > 0;
                 self.wake(time_ns, company);
                 return Ok(0);
             }

@@ -275,16 +275,19 @@ impl Lane {
 
     /// What it does before the pending batch.
     fn before(&mut self, batch: &Batch) -> Wait {
+        let is_done = |&(lane, batches): &(u32, u64)| {
+            let done = self.shared.done.get(lane as usize);
+            done.is_none_or(|done| done.load(Ordering::Acquire) >= batches)
+        };
+        if !self.thought && !batch.thinks_after.iter().all(is_done) {
+            return self.lets_go_on();
+        }
         if !std::mem::replace(&mut self.thought, true) {
             return match batch.think_ns {
                 ns if ns < COMPUTE_BELOW_NS => Wait::Compute(ns),
                 ns => Wait::Pause(ns),
             };
         }
-        let is_done = |&(lane, batches): &(u32, u64)| {
-            let done = self.shared.done.get(lane as usize);
-            done.is_none_or(|done| done.load(Ordering::Acquire) >= batches)
-        };
         if batch.after.iter().all(is_done) {
             Wait::Ready
         } else {
@@ -326,6 +329,7 @@ impl OpSource for Lane {
             if !nothing {
                 return wait;
             }
+            self.others_went = false;
         }
     }
 

@@ -118,7 +118,7 @@ pub struct ModelEvaluateArgs {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: u32,
     /// When operations start: as fast as possible (the default for a trace), or at the original's own pace and with the
-    /// model's think times (the default with --command and --workload, which think as they do)
+    /// model's think times (the default with --command, and with --workload where that thinks)
     #[arg(long, value_enum)]
     pub pace: Option<PaceArg>,
     /// What caches hold when a run begins

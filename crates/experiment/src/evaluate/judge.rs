@@ -3,7 +3,7 @@
 //! How far a model may be off follows the goals of docs/model-files.md; where time is computed there is no noise, and
 //! half of each is allowed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsage_exec::replay::Pace;
 use fsage_format::result::evaluation::{
@@ -129,8 +129,22 @@ pub(super) fn judge(plan: &EvaluatePlan, runs: &Runs, failed: Vec<FailedSide>) -
         targets,
         failed,
         interrupted: false,
+        left_out: left_out(runs),
         warnings,
     }
+}
+
+/// What the original did that no run of a model does, by kind: of the run that did most of it.
+fn left_out(runs: &Runs) -> BTreeMap<String, u64> {
+    let mut most = BTreeMap::new();
+    let originals = runs.iter().filter(|((_, side), _)| *side == Side::Original);
+    for run in originals.flat_map(|(_, runs)| runs) {
+        for (kind, &n) in &run.figures.left_out {
+            let known: &mut u64 = most.entry(kind.clone()).or_default();
+            *known = n.max(*known);
+        }
+    }
+    most
 }
 
 /// What is said of operations that failed in one of both and not in the other.

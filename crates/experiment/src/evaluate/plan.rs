@@ -72,6 +72,8 @@ impl Original {
 pub struct EvaluatePlan {
     /// What the model stands for.
     pub original: Original,
+    /// Whether of a workload what sets it up and takes it down is measured, too, as the model is of that.
+    pub whole: bool,
     /// The model as a workload.
     pub model: NamedWorkload,
     /// Where both run.
@@ -110,6 +112,9 @@ impl EvaluatePlan {
             self.seed,
             self.contents,
         );
+        if self.whole {
+            text.push_str("whole\n");
+        }
         for target in &self.targets {
             text.push_str(&format!("{:?}\n", target.spec.to_string()));
         }

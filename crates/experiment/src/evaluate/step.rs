@@ -65,9 +65,9 @@ pub(super) fn measure(
         (_, original) if original.is_command() => {
             traced(plan, (target, side, run), caches, empty, stop)
         }
-        (Side::Model, _) => generated(&plan.model, on, caches, empty, stop),
+        (Side::Model, _) => generated((&plan.model, false), on, caches, empty, stop),
         (Side::Original, Original::Workload(workload)) => {
-            generated(workload, on, caches, empty, stop)
+            generated((workload, plan.whole), on, caches, empty, stop)
         }
         (Side::Original, Original::Trace { .. }) => replayed(plan, on, caches, empty, stop),
     }?;
@@ -128,9 +128,9 @@ fn failed(error: ReplayingError) -> ExperimentError {
     }
 }
 
-/// A workload, set up and run by fsage itself.
+/// A workload, set up and run by fsage itself; `whole`: what sets it up and takes it down is measured, too.
 fn generated(
-    workload: &NamedWorkload,
+    (workload, whole): (&NamedWorkload, bool),
     on: &NamedTarget,
     caches: TargetCaches,
     empty: SideRun,
@@ -140,7 +140,12 @@ fn generated(
     // Nothing of this is measured, so an emulated disk needs not delay it.
     let full_speed = open.full_speed();
     let place = open.place(".fsage-run-")?;
-    let own = OwnRun::set_up((workload, on), (&*open, &*place), stop)?;
+    let named = (workload, on);
+    let own = if whole {
+        OwnRun::whole(named, (&*open, &*place), stop)?
+    } else {
+        OwnRun::set_up(named, (&*open, &*place), stop)?
+    };
     // What a configuration of FileRunner finds in the caches is part of it: its phases see to that.
     let made_cold = if caches.cold && workload.spec.short_name() != "filerunner" {
         Some(cold(&*open, on)?)
@@ -212,7 +217,8 @@ fn traced(
     let ran = trace(&validation, (target, 0, run), Some(&kept), None, stop)?;
     let mut reader = TraceReader::open(&kept.trace)?;
     let under = reader.meta().roots();
-    let mut sink = FigureSink::new(&under, false, &caches.pages);
+    // A command does more than any model: what that is is told and is not held against it.
+    let mut sink = FigureSink::new(&under, false, &caches.pages).as_modelled();
     gather(&mut reader, &mut sink)?;
     Ok(SideRun {
         made_cold: ran.cold,

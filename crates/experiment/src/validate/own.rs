@@ -28,6 +28,8 @@ pub(crate) struct OwnRun<'a> {
     stop: &'a AtomicBool,
     /// What follows the setup.
     rest: Vec<Phase>,
+    /// Whether all of it is measured.
+    whole: bool,
 }
 
 impl<'a> OwnRun<'a> {
@@ -37,25 +39,36 @@ impl<'a> OwnRun<'a> {
         on: (&'a dyn Target, &'a dyn Place),
         stop: &'a AtomicBool,
     ) -> Result<Self, ValidateError> {
+        let made = Self::whole(names, on, stop)?;
+        let (setup, rest) = made.rest.into_iter().partition(|p| p.role == Role::Setup);
+        let made = Self {
+            rest,
+            whole: false,
+            ..made
+        };
+        made.phases(None, setup)?;
+        Ok(made)
+    }
+
+    /// Runs none before: all of them are measured.
+    pub fn whole(
+        names: (&'a NamedWorkload, &'a NamedTarget),
+        on: (&'a dyn Target, &'a dyn Place),
+        stop: &'a AtomicBool,
+    ) -> Result<Self, ValidateError> {
         let request = RunRequest::of(names.0.spec.clone());
         let program = running::program(&request, None).map_err(|e| failed(names, e))?;
-        let run_for_ns = program.run_for_ns;
-        let (setup, rest) = program
-            .phases
-            .into_iter()
-            .partition(|p| p.role == Role::Setup);
-        let made = Self {
+        Ok(Self {
             names,
             request: RunRequest {
-                run_for_ns,
+                run_for_ns: program.run_for_ns,
                 ..request
             },
             on,
             stop,
-            rest,
-        };
-        made.phases(None, setup)?;
-        Ok(made)
+            rest: program.phases,
+            whole: true,
+        })
     }
 
     /// Runs those that are measured, as a trace where one is kept.
@@ -95,7 +108,8 @@ impl<'a> OwnRun<'a> {
         let traced = MeasuredTrace::begin(wanted, &*fs, trace_root(self.on.1), meta);
         let traced = traced.map_err(broke)?;
         let watch = wanted.figures.map(|_| DeviceWatch::begin(&*fs));
-        let ran = phases.into_iter().filter(|p| p.role == Role::Run).collect();
+        let is_measured = |p: &Phase| self.whole || p.role == Role::Run;
+        let ran = phases.into_iter().filter(is_measured).collect();
         let ran = self.phases(Some(traced.door()), ran);
         let stopped = self.stop.load(Ordering::Relaxed).then_some("interrupted");
         let device = watch.and_then(DeviceWatch::finish);

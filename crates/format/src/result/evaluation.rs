@@ -1,5 +1,7 @@
 //! A model held against what it stands for.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +42,9 @@ pub struct Evaluation {
     pub failed: Vec<FailedSide>,
     /// Whether it was stopped before all runs were made.
     pub interrupted: bool,
+    /// What a command did that no run of a model does, by kind: it is in no figure.
+    #[serde(default)]
+    pub left_out: BTreeMap<String, u64>,
     /// What a reader must know.
     pub warnings: Vec<String>,
 }

@@ -146,6 +146,25 @@ pub struct FsmFit {
     /// What a run of the model does as another operation, or not at all.
     #[serde(default)]
     pub otherwise: Vec<FsmOtherwise>,
+    /// From the first operation to the last.
+    #[serde(default)]
+    pub elapsed: FsmElapsed,
+}
+
+/// How long a trace and its model take, where operations take as long as they were traced to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FsmElapsed {
+    /// The trace, nanoseconds.
+    pub trace_ns: u64,
+    /// What was played, nanoseconds.
+    pub model_ns: u64,
+}
+
+impl FsmElapsed {
+    /// How far what was played is from the trace, as a share; `None` of a trace that took no time.
+    pub fn off(&self) -> Option<f64> {
+        (self.trace_ns > 0).then(|| self.model_ns as f64 / self.trace_ns as f64 - 1.0)
+    }
 }
 
 /// Operations of the model that its runs carry out otherwise.

@@ -19,7 +19,7 @@ use super::model::{Group, Line, Model, Phase, Pick, Stage, Type, Visit};
 use super::names::{Has, Names, Wish};
 use super::play::{Call, FIRST_FD, Player, Who};
 use super::possible::Needs;
-use begun::Begun;
+use begun::{Begun, Comes};
 use left::Left;
 pub use streams::Next;
 use streams::Streams;
@@ -62,6 +62,8 @@ pub struct Batch {
     pub think_ns: u64,
     /// Batches of other lanes that have to be done before: the lane, and how many of its.
     pub after: Vec<(u32, u64)>,
+    /// Of these those that come before it thinks: what began its process, and the ends of those that it waited for.
+    pub thinks_after: Vec<(u32, u64)>,
     /// The calls.
     pub calls: Vec<Call>,
     /// From when to when, as the trace has it.
@@ -359,7 +361,11 @@ impl Generator {
             .to
             .as_ref()
             .map_or(0, |to| decks.1.draw(&to.distance, random));
-        let (who, behind) = self.comes(model, index)?;
+        let Comes {
+            who,
+            thinks_after,
+            behind,
+        } = self.comes(model, index)?;
         let random = &mut self.random;
         let (name, to) = names(
             &mut self.player,
@@ -379,6 +385,7 @@ impl Generator {
         let batch = Batch {
             think_ns,
             after,
+            thinks_after,
             calls,
             span_ns: (now_ns, then_ns),
             tid: who.tid,
@@ -389,18 +396,6 @@ impl Generator {
         self.now_ns = then_ns;
         self.follows(model, index, (phase, part, at))?;
         Some(then_ns)
-    }
-
-    /// A lane does something: which visit that is, and what it comes behind.
-    fn comes(&mut self, model: &Model, index: u32) -> Option<(Who, Vec<(u32, u64)>)> {
-        let mut behind: Vec<(u32, u64)> = self.begun(model, index).into_iter().collect();
-        let lane = self.lanes.get_mut(index as usize)?;
-        (lane.did, lane.new) = (true, false);
-        lane.who.visit = self.streams.visit(lane.who.visit.0);
-        let who = lane.who;
-        lane.last = who.visit;
-        behind.extend(self.waited(index));
-        Some((who, behind))
     }
 
     /// A process comes to its end; another takes its place where the group has more of them.

@@ -23,6 +23,8 @@ pub struct Measures {
     pub bytes_written: u64,
     /// What a run carries out as another kind of operation than it is, or not at all; of what was played alone.
     pub otherwise: BTreeMap<(OpKind, Option<OpKind>), u64>,
+    /// From the first operation to the last; of what was played alone.
+    pub elapsed_ns: u64,
     reuse: Reuse,
 }
 
@@ -81,7 +83,14 @@ impl Measures {
     /// All that a generator does.
     pub fn play(&mut self, generator: &mut Generator) {
         let mut paths = PathTable::new();
+        let mut span_ns: Option<(u64, u64)> = None;
         while let Some((_, batch)) = generator.any() {
+            // Who begins a process does nothing by that.
+            if !batch.calls.is_empty() {
+                let span = span_ns.get_or_insert(batch.span_ns);
+                *span = (span.0.min(batch.span_ns.0), span.1.max(batch.span_ns.1));
+                self.elapsed_ns = span.1.saturating_sub(span.0);
+            }
             for mut call in batch.calls {
                 let mut id = |path: &Option<std::sync::Arc<[u8]>>| {
                     path.as_ref().and_then(|p| paths.intern(p))

@@ -3,22 +3,25 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use fsage_core::TargetSpec;
 use fsage_exec::replay::Pace;
 use fsage_experiment::evaluate::plan::{EvaluatePlan, Original};
 use fsage_experiment::evaluate::run::run as carry_out;
 use fsage_experiment::plan::{CacheState, NamedTarget, NamedWorkload};
 use fsage_experiment::target;
+use fsage_format::bounded;
 use fsage_format::record::write_whole;
 use fsage_format::result::Printed;
 use fsage_format::result::evaluation::Evaluation;
 use fsage_host::signals;
+use fsage_model::fsm::Model;
 use fsage_report::evaluation;
 
 use crate::args::{CachesArg, ModelEvaluateArgs, PaceArg};
 use crate::exit::{Exit, UsageError};
 use crate::files::{apart_from_results, open_whole_snapshot, open_whole_trace};
+use crate::generated::{self, Known};
 use crate::limits;
 use crate::verbs::validate::{child, isolate_for};
 use crate::verbs::{prepare, results_dir, with_bar};
@@ -91,11 +94,13 @@ fn planned(args: &ModelEvaluateArgs) -> Result<EvaluatePlan> {
         (None, None, text) => (&args.first, workload(text.as_deref().unwrap_or_default())?),
     };
     let parse = |text: &String| Ok(NamedTarget::from(target::parse(text)?));
-    let pace = pace(args)?;
+    let known = known(file, &original)?;
+    let pace = pace(args, known.thinks)?;
     Ok(EvaluatePlan {
         model: model(file, pace, args)?,
         contents: contents(file, &original)?,
         original,
+        whole: known.whole,
         targets: args.on.iter().map(parse).collect::<Result<_>>()?,
         runs: args.runs,
         cache: match args.cache {
@@ -115,15 +120,42 @@ fn planned(args: &ModelEvaluateArgs) -> Result<EvaluatePlan> {
     })
 }
 
-/// The pace of both sides: what a trace thinks is left out of its replay, and nobody leaves it out of what is run.
-fn pace(args: &ModelEvaluateArgs) -> Result<PaceArg, UsageError> {
+/// What the workload that a model stands for must be held to: the model may be of what sets it up and takes it down, too.
+fn known(file: &Path, original: &Original) -> Result<Known> {
+    let Original::Workload(workload) = original else {
+        return Ok(Known {
+            whole: false,
+            thinks: true,
+        });
+    };
+    // One of FileRunner tells no number of operations.
+    let operations = if file.extension().is_some_and(|kind| kind == "fsm") {
+        let text = bounded::read_text(file, "a model of at most 16 MiB")?;
+        let model = Model::parse(&text).map_err(|e| anyhow!("{}: {e}", file.display()))?;
+        model.source.operations
+    } else {
+        0
+    };
+    let known = generated::known(&workload.spec, operations)?;
+    if known.whole {
+        ui::note(
+            "the model is of what sets the workload up and takes it down, too: that is measured as well (a model of its \
+             run alone is fitted to a trace made with --role run)",
+        );
+    }
+    Ok(known)
+}
+
+/// The pace of both sides: what a trace thinks is left out of its replay, and nobody leaves it out of what is run. A workload
+/// that never thinks is not held against a model that does: what lies between operations that nobody has run is no thinking.
+fn pace(args: &ModelEvaluateArgs, thinks: bool) -> Result<PaceArg, UsageError> {
     match args.pace {
         Some(PaceArg::Afap) if args.command.is_some() => Err(UsageError(
             "--pace afap with --command: what a command thinks cannot be left out; expected own"
                 .into(),
         )),
         Some(pace) => Ok(pace),
-        None if args.model.is_some() => Ok(PaceArg::Afap),
+        None if args.model.is_some() || !thinks => Ok(PaceArg::Afap),
         None => Ok(PaceArg::Own),
     }
 }

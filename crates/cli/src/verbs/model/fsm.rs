@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Result, anyhow};
 use fsage_core::OpKind;
 use fsage_format::record::write_whole;
-use fsage_format::result::model::{FsmCount, FsmFit, FsmHits, FsmOtherwise};
+use fsage_format::result::model::{FsmCount, FsmElapsed, FsmFit, FsmHits, FsmOtherwise};
 use fsage_format::trace::TraceReader;
 use fsage_model::fsm::{Gather, Generator, Measures, Model, Options, Type, fit};
 
@@ -131,6 +131,10 @@ fn found(
                 run_as,
             })
             .collect(),
+        elapsed: FsmElapsed {
+            trace_ns: model.source.span_ns,
+            model_ns: played.elapsed_ns,
+        },
     };
     let is_off = fit.off().next().is_some();
     fit.reached = !is_off;

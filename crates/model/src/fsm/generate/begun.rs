@@ -7,13 +7,20 @@ use rustc_hash::FxHashMap;
 
 use super::super::model::Model;
 use super::left::Left;
-use super::{Batch, Generator, is_started};
+use super::{Batch, Generator, Who, is_started};
 
 /// One that is to begin: behind which visit, and by which thread it was begun.
 #[derive(Debug, Clone, Copy)]
 struct Start {
     behind: (u32, u64),
     parent: u32,
+}
+
+/// As which visit a lane does something, what it comes behind, and behind what of that it thinks.
+pub(super) struct Comes {
+    pub(super) who: Who,
+    pub(super) behind: Vec<(u32, u64)>,
+    pub(super) thinks_after: Vec<(u32, u64)>,
 }
 
 /// What threads have begun.
@@ -137,6 +144,28 @@ impl Generator {
             .unwrap_or_default()
     }
 
+    /// A lane does something: which visit that is, and what it comes behind.
+    pub(super) fn comes(&mut self, model: &Model, index: u32) -> Option<Comes> {
+        let mut behind: Vec<(u32, u64)> = self.begun(model, index).into_iter().collect();
+        let lane = self.lanes.get_mut(index as usize)?;
+        (lane.did, lane.new) = (true, false);
+        lane.who.visit = self.streams.visit(lane.who.visit.0);
+        let (who, group) = (lane.who, lane.group);
+        lane.last = who.visit;
+        // Who no line begins is late by how long its place was empty, and does not think behind who began it.
+        let mut thinks_after = behind.clone();
+        thinks_after.retain(|_| is_started(model, group));
+        let waited = self.waited(index);
+        thinks_after.extend(&waited);
+        behind.extend(waited);
+        thinks_after.retain(|other| other.0 != who.visit.0);
+        Some(Comes {
+            who,
+            behind,
+            thinks_after,
+        })
+    }
+
     /// A lane begins a process of the group that its line tells.
     pub(super) fn begin(
         &mut self,
@@ -146,11 +175,16 @@ impl Generator {
         (phase, part, at): (usize, usize, usize),
     ) -> Option<u64> {
         let line = model.phases.get(phase)?.parts.get(part)?.script.get(at)?;
-        let (who, mut after) = self.comes(model, index)?;
+        let Comes {
+            who,
+            thinks_after,
+            behind: mut after,
+        } = self.comes(model, index)?;
         after.retain(|other| other.0 != who.visit.0);
         let batch = Batch {
             think_ns,
             after,
+            thinks_after,
             calls: Vec::new(),
             span_ns: (now_ns, now_ns),
             tid: who.tid,
