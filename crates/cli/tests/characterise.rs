@@ -327,7 +327,15 @@ fn an_exported_script_does_about_what_the_model_does() {
                 .contains("lost: how soon files are used again"),
             "{export:?}"
         );
+        let made = &export.json()["made"];
         assert_eq!(export.json()["content"], "model");
+        // As many as the model has, and a few that its threads need to find one.
+        let [of_script, of_model] = ["files", "model_files"].map(|key| made[key].as_u64().unwrap());
+        assert!(of_script <= of_model + 40, "{made}");
+        assert!(
+            export.stderr.contains("  made before the run: "),
+            "{export:?}"
+        );
         let text = std::fs::read_to_string(dir.join("m.f")).unwrap();
         let rounds = text.split("iterations=").nth(1).unwrap();
         let rounds: String = rounds.chars().take_while(char::is_ascii_digit).collect();

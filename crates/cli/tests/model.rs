@@ -403,6 +403,56 @@ fn an_fsm_does_on_targets_what_its_trace_did() {
     assert_eq!(fs::read_dir(dir.join("target")).unwrap().count(), 0);
 }
 
+/// `for …; do x=$(program); done`: a shell thinks for 4 ms and begins a program, which thinks for 5 and is waited for.
+#[test]
+fn who_is_begun_and_who_waits_thinks_from_then_on() {
+    const SHELL: u64 = 4_000_000;
+    const PROGRAM: u64 = 5_000_000;
+    let dir = temp();
+    let dir = dir.path();
+    let text = format!(
+        "format = \"fsm\"\nversion = 1\ndirectories = [0]\n\
+         [source]\noperations = 30\nbytes_read = 0\nbytes_written = 0\nspan_ns = 270000000\n\
+         [[files]]\ntype = \"file\"\nbefore = 1\nlater = 0\nsize_bytes = \"5\"\ndirectory = \"0\"\n\
+         [[visit]]\nsteps = [\"stat\"]\n\
+         [[group]]\nprocesses = 1\nat_once = 1\n\
+         [[group]]\nprocesses = 30\nat_once = 1\nstarted = 30\n\
+         [[phase]]\nstart_ns = 0\n\
+         [[phase.part]]\ngroup = 1\nfirst = \"1\"\n\
+         script = [\"0 begins=2 waits=0,1*29 think_ns={SHELL}*30 next=1*29,0\"]\n\
+         [[phase.part]]\ngroup = 2\nfirst = \"1*30\"\nscript = [\"1 file=1.known:0 think_ns={PROGRAM}*30 next=0*30\"]\n"
+    );
+    fs::write(dir.join("m.fsm"), text).unwrap();
+    let elapsed = |spec: &str| {
+        let ran = run(dir, ["run", spec, "mem:fast", "--json"])
+            .exits(0)
+            .json();
+        let phases = ran["phases"].as_array().unwrap();
+        let run = phases.iter().find(|p| p["role"] == "run").unwrap();
+        run["elapsed_ns"].as_u64().unwrap()
+    };
+    let own = elapsed("model:m.fsm");
+    // What it thinks before it begins the first is before anything is done.
+    let wanted = 30 * (SHELL + PROGRAM) - SHELL;
+    assert!(
+        own >= wanted && own < wanted + wanted / 50,
+        "{own} of {wanted}"
+    );
+    assert!(elapsed("model:m.fsm,think=false") < 1_000_000);
+}
+
+/// What a model takes is told beside what its trace took.
+#[test]
+fn a_fit_says_how_long_what_was_played_takes() {
+    let dir = temp();
+    let fit = fit_fsm(dir.path(), &corpus("mail.fst"));
+    let [trace, model] = ["trace_ns", "model_ns"].map(|key| fit["elapsed"][key].as_f64().unwrap());
+    assert!(
+        trace > 0.0 && (model / trace - 1.0).abs() < 0.1,
+        "{trace} {model}"
+    );
+}
+
 #[test]
 fn the_same_seed_is_the_same_operations_and_a_scale_is_more_of_them() {
     let dir = temp();

@@ -4,7 +4,7 @@ mod shown;
 
 use std::collections::BTreeMap;
 
-use fsage_format::result::model::{FsmFit, ModelBytes, ModelFit};
+use fsage_format::result::model::{FsmElapsed, FsmFit, ModelBytes, ModelFit};
 
 use crate::page::Page;
 use crate::table::{Align, TextTable};
@@ -78,6 +78,19 @@ pub fn text(fit: &ModelFit, width: u16) -> String {
     page.finish()
 }
 
+/// How long what was played takes at its own pace, where that is farther from the trace than so much.
+fn takes(elapsed: &FsmElapsed, within_percent: f64) -> Option<String> {
+    let off = elapsed
+        .off()
+        .filter(|off| off.abs() > within_percent / 100.0)?;
+    Some(format!(
+        "caution: played at its own pace it takes {} and the trace {} ({})",
+        duration(elapsed.model_ns as f64),
+        duration(elapsed.trace_ns as f64),
+        signed_percent(off)
+    ))
+}
+
 /// The same of a model that is read and edited.
 pub fn fsm(fit: &FsmFit, width: u16) -> String {
     let mut page = Page::new(width);
@@ -97,15 +110,8 @@ pub fn fsm(fit: &FsmFit, width: u16) -> String {
         against(fit.read_bytes),
         against(fit.written_bytes)
     ));
-    let elapsed = &fit.elapsed;
-    let off = elapsed.off();
-    if let Some(off) = off.filter(|off| off.abs() > fit.within_percent / 100.0) {
-        page.say(format!(
-            "caution: played at its own pace it takes {} and the trace {} ({})",
-            duration(elapsed.model_ns as f64),
-            duration(elapsed.trace_ns as f64),
-            signed_percent(off)
-        ));
+    if let Some(text) = takes(&fit.elapsed, fit.within_percent) {
+        page.say(text);
     }
     let more = |(what, trace, model): (&str, u64, u64)| match trace {
         0 => format!("{what} not there"),
@@ -265,4 +271,24 @@ fn operations(fit: &ModelFit, width: u16) -> TextTable {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_that_takes_another_time_than_its_trace_says_so() {
+        let takes = |trace_ns, model_ns| {
+            let elapsed = FsmElapsed { trace_ns, model_ns };
+            takes(&elapsed, 10.0)
+        };
+        assert_eq!(takes(100_000_000, 91_000_000), None);
+        assert_eq!(takes(0, 91_000_000), None);
+        let said = takes(80_000_000, 40_000_000).unwrap_or_default();
+        assert!(
+            said.contains("takes 40 ms and the trace 80 ms (-50.0 %)"),
+            "{said}"
+        );
+    }
 }

@@ -128,14 +128,13 @@ pub(super) fn judge(plan: &EvaluatePlan, runs: &Runs, failed: Vec<FailedSide>) -
         ranking: ranking(plan, runs),
         targets,
         failed,
-        interrupted: false,
-        left_out: left_out(runs),
         warnings,
+        ..Evaluation::default()
     }
 }
 
 /// What the original did that no run of a model does, by kind: of the run that did most of it.
-fn left_out(runs: &Runs) -> BTreeMap<String, u64> {
+pub(super) fn left_out(runs: &Runs) -> BTreeMap<String, u64> {
     let mut most = BTreeMap::new();
     let originals = runs.iter().filter(|((_, side), _)| *side == Side::Original);
     for run in originals.flat_map(|(_, runs)| runs) {

@@ -10,7 +10,7 @@ use fsage_format::result::evaluation::{Evaluation, FailedSide};
 use fsage_host::MonotonicClock;
 use serde::{Deserialize, Serialize};
 
-use super::judge::judge;
+use super::judge::{judge, left_out};
 use super::plan::{EvaluatePlan, Side, TargetCaches};
 use super::step::{SideRun, measure};
 use crate::engine::record::{Results, kept, record_path};
@@ -72,6 +72,7 @@ pub fn run(
         return Err(why);
     }
     let mut evaluation = judge(plan, &making.runs, making.failed);
+    evaluation.left_out = left_out(&making.runs);
     for (target, caches) in plan.targets.iter().zip(&making.caches) {
         if caches.lacks_cold {
             evaluation.warnings.push(format!(

@@ -177,13 +177,7 @@ impl Resolver {
         }
         if let Some(content) = self.files.get_mut(file as usize) {
             match done.form.at {
-                // What is read beyond an end that the trace does not tell may lie anywhere there. What is written beyond what is
-                // known of a file makes it so large, wherever its end was: later reads find that.
-                At::End
-                    if append
-                        || op.size_bytes.is_none()
-                            && op.kind.class() == KindClass::Data
-                            && !write => {}
+                At::End if !tells_how_far(op, append, write) => {}
                 At::Random => {
                     let place = offset / PAGE_BYTES;
                     let places = content.places.get_or_insert_default();
@@ -202,6 +196,12 @@ impl Resolver {
             done.at_end = !placed && offset.saturating_add(moved) >= content.size;
         }
     }
+}
+
+/// Whether it is told how far beyond the end of a file a place lies. What is read beyond an end that the trace does not tell may
+/// lie anywhere there; what is written beyond what is known of a file makes it so large, wherever its end was.
+fn tells_how_far(op: &Op, append: bool, write: bool) -> bool {
+    !append && (op.size_bytes.is_some() || write || op.kind == OpKind::Seek)
 }
 
 impl Stage {
