@@ -255,8 +255,13 @@ fn scratch_targets_are_made_and_removed() {
         .collect();
     assert_eq!(targets, ["scratch:ext4,size=64M", "scratch:ext2,size=64M"]);
     // The run whose trace corrects the costs judges none that it corrected.
-    let judged = |pair: &Value| pair["measured_runs_ns"].as_array().unwrap().len();
-    assert_eq!([judged(&pairs[0]), judged(&pairs[1])], [1, 2]);
+    let traced = pairs.iter().map(|pair| pair.get("traced_runs"));
+    assert_eq!(traced.collect::<Vec<_>>(), [Some(&1.into()), None]);
+    let [first, second] = &pairs[0]["measured_runs_ns"].as_array().unwrap()[..] else {
+        panic!("{pairs:?}")
+    };
+    assert_ne!(first, second);
+    assert_eq!(pairs[0]["measured_ns"].as_f64(), second.as_f64());
     assert!(pairs.iter().all(|pair| pair.get("ranked_ns").is_none()));
     assert!(
         pairs

@@ -358,7 +358,7 @@ fn with_interval(pair: &Pair) -> String {
 }
 
 fn measured(pair: &Pair) -> String {
-    let several = pair.measured_runs_ns.len() > 1;
+    let several = pair.judged_by() > 1;
     of_usable(pair.measured_ns, pair.measured_interval_ns, several)
 }
 
@@ -586,6 +586,7 @@ mod tests {
             trace_on: "ext4".into(),
             measured_ns,
             measured_runs_ns: Vec::new(),
+            traced_runs: 0,
             measured_interval_ns: Some((measured_ns * 0.2, measured_ns * 9.0)),
             measured_variation: Some(0.4),
             predicted_ns,

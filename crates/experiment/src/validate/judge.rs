@@ -177,7 +177,7 @@ impl Ranks {
 /// Whether the measured intervals do not overlap; of single runs nothing says that they do. Of several without an
 /// interval it is too wide to be of use, and overlaps.
 fn disjoint(faster: &Pair, slower: &Pair) -> bool {
-    let wide = |p: &Pair| p.measured_interval_ns.is_none() && p.measured_runs_ns.len() > 1;
+    let wide = |p: &Pair| p.measured_interval_ns.is_none() && p.judged_by() > 1;
     match (faster.measured_interval_ns, slower.measured_interval_ns) {
         (Some((_, high)), Some((low, _))) => high < low,
         _ => !wide(faster) && !wide(slower),
@@ -201,6 +201,7 @@ pub(super) mod tests {
             trace_on: "a".into(),
             measured_ns,
             measured_runs_ns: vec![],
+            traced_runs: 0,
             measured_interval_ns: Some((measured_ns * 0.95, measured_ns * 1.05)),
             measured_variation: None,
             predicted_ns,

@@ -183,8 +183,11 @@ fn from_one_trace(
         let of = |predicted, corrected: Option<&TargetPrediction>| {
             let distributions = made.distributions.of(index);
             let ranked = corrected.filter(|_| target == source);
+            let all = found.of(workload, target);
             Pair {
                 ranked_ns: ranked.map(predicted_ns),
+                measured_runs_ns: all.iter().map(|run| run.measured.total_ns()).collect(),
+                traced_runs: (all.len() - runs.len()) as u64,
                 ..pair(plan, (workload, target), &runs, predicted, distributions)
             }
         };
@@ -381,6 +384,7 @@ fn pair(
         trace_on: plan.targets[plan.traced_on(target)].to_string(),
         measured_ns,
         measured_runs_ns: totals,
+        traced_runs: 0,
         measured_interval_ns,
         measured_variation,
         predicted_ns,

@@ -75,6 +75,11 @@ pub struct Validation {
     pub notes: Vec<String>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
 /// One workload on one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pair {
@@ -90,8 +95,12 @@ pub struct Pair {
     pub trace_on: String,
     /// Measured total latency of all operations on the target, mean of the runs, nanoseconds.
     pub measured_ns: f64,
-    /// Each run's total; of the target that the trace was made on, where there are several, of those after the traced one.
+    /// Each run's total.
     pub measured_runs_ns: Vec<u64>,
+    /// How many of these, from the first on, are in nothing else that was measured here: what they took corrected the
+    /// prediction, which the others judge. Absent for none.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub traced_runs: u64,
     /// The 95 % interval of the mean (Student's; where that is wide, of a log-normal mean); absent for a single run, and
     /// where it says no more than that the mean is positive, as of two runs that differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,6 +175,13 @@ pub struct EqualSpeed {
     pub predicted_elapsed_ns: f64,
     /// (predicted - measured) / measured elapsed time; `None` where either is missing.
     pub elapsed_error: Option<f64>,
+}
+
+impl Pair {
+    /// How many runs the prediction is judged by.
+    pub fn judged_by(&self) -> u64 {
+        (self.measured_runs_ns.len() as u64).saturating_sub(self.traced_runs)
+    }
 }
 
 /// One kind of operation of one pair.
