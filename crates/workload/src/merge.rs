@@ -33,6 +33,7 @@ pub struct Merged {
     done: FxHashMap<Tid, u32>,
     /// When the present phase began and the latest time that was reached.
     now_ns: u64,
+    /// Whether any stream paused.
     thought: bool,
 }
 
@@ -168,7 +169,7 @@ impl Merged {
             self.cut = true;
             let (time_ns, company) = (running.time_ns, running.company);
             self.end(index);
-            self.wake(time_ns, company);
+            self.wake(time_ns, company, None);
             return Ok(0);
         }
         running
@@ -180,7 +181,7 @@ impl Merged {
                 let (time_ns, company) = (running.time_ns, running.company);
                 running.rests(ns, matches!(wait, Wait::Pause(_)));
                 self.thought |= ns > 0;
-                self.wake(time_ns, company);
+                self.wake(time_ns, company, None);
                 return Ok(0);
             }
             Wait::Blocked => {
@@ -217,18 +218,13 @@ impl Merged {
         if count == 0 {
             self.end(index);
         }
-        self.wakes(time_ns, company, by);
+        self.wake(time_ns, company, by);
         Ok(count)
     }
 
     /// Whoever waits may go on now, not before; one that waits for streams of a company alone, when one of those did
-    /// something: else each that does anything would have all others asked.
-    fn wake(&mut self, time_ns: u64, company: Option<u32>) {
-        self.wakes(time_ns, company, None);
-    }
-
-    /// The same, where a thread has just done its so many-th operation.
-    fn wakes(&mut self, time_ns: u64, company: Option<u32>, by: Option<(Tid, u32)>) {
+    /// something: else each that does anything would have all others asked. `by`: who did an operation, and which.
+    fn wake(&mut self, time_ns: u64, company: Option<u32>, by: Option<(Tid, u32)>) {
         let waits_for = |r: &&mut Running| {
             r.blocked && (r.company == company || r.company.is_none() || company.is_none())
         };

@@ -174,7 +174,8 @@ fn from_one_trace(
         found.notes.push(format!("{name}: {warning}"));
     }
     for (index, (&target, predicted)) in targets.iter().zip(&made.raw.targets).enumerate() {
-        let runs = judged(found, (workload, target), source);
+        let runs = found.of(workload, target);
+        let traced = traced_runs(&runs, target == source);
         if let Some(lacks) = &predicted.incomplete {
             let alone = measured_alone(plan, (workload, target), &runs, &lacks.reason);
             found.not_predicted.push(alone);
@@ -183,12 +184,10 @@ fn from_one_trace(
         let of = |predicted, corrected: Option<&TargetPrediction>| {
             let distributions = made.distributions.of(index);
             let ranked = corrected.filter(|_| target == source);
-            let all = found.of(workload, target);
+            let of = (workload, target);
             Pair {
                 ranked_ns: ranked.map(predicted_ns),
-                measured_runs_ns: all.iter().map(|run| run.measured.total_ns()).collect(),
-                traced_runs: (all.len() - runs.len()) as u64,
-                ..pair(plan, (workload, target), &runs, predicted, distributions)
+                ..pair(plan, of, (&runs, traced), predicted, distributions)
             }
         };
         let speed = made.speeds.get(index).copied();
@@ -203,18 +202,10 @@ fn from_one_trace(
     Ok(pairs)
 }
 
-/// The runs by which a prediction from the trace on `source` is judged: where there are others, not the one that the trace
-/// is of, which is the first that ended well.
-fn judged(
-    found: &Measurements,
-    (workload, target): (usize, usize),
-    source: usize,
-) -> Vec<&MeasuredRun> {
-    let mut runs = found.of(workload, target);
-    if target == source && runs.len() > 1 {
-        runs.remove(0);
-    }
-    runs
+/// How many runs judge no prediction from the trace of the first: where there are others on the system that it `is_of`,
+/// that one.
+fn traced_runs(runs: &[&MeasuredRun], is_of: bool) -> usize {
+    usize::from(is_of && runs.len() > 1)
 }
 
 /// What is predicted from one trace.
@@ -325,8 +316,9 @@ fn speeds(
     targets: &[usize],
 ) -> Option<Vec<u64>> {
     let of = |&target: &usize| {
-        let runs = judged(found, (workload, target), source);
-        let speeds: Option<Vec<u64>> = runs.iter().map(|run| run.reference_ns).collect();
+        let runs = found.of(workload, target);
+        let judged = runs.iter().skip(traced_runs(&runs, target == source));
+        let speeds: Option<Vec<u64>> = judged.map(|run| run.reference_ns).collect();
         let speeds = speeds.filter(|s| !s.is_empty())?;
         Some(speeds.iter().sum::<u64>() / speeds.len() as u64)
     };
@@ -366,12 +358,13 @@ fn predicted_ns(predicted: &TargetPrediction) -> f64 {
 fn pair(
     plan: &ValidatePlan,
     (workload, target): (usize, usize),
-    runs: &[&MeasuredRun],
+    (runs, traced): (&[&MeasuredRun], usize),
     predicted: &TargetPrediction,
     distributions: Option<&BTreeMap<&'static str, Distribution>>,
 ) -> Pair {
     let totals: Vec<u64> = runs.iter().map(|r| r.measured.total_ns()).collect();
-    let (measured_ns, measured_interval_ns, measured_variation) = measured(&totals);
+    let (runs, judged) = (runs.split_at(traced).1, totals.split_at(traced).1);
+    let (measured_ns, measured_interval_ns, measured_variation) = measured(judged);
     let elapsed_ns = mean_elapsed_ns(runs);
     let error = |predicted: f64, measured: f64| (predicted - measured) / measured;
     let predicted_ns = predicted_ns(predicted);
@@ -384,7 +377,7 @@ fn pair(
         trace_on: plan.targets[plan.traced_on(target)].to_string(),
         measured_ns,
         measured_runs_ns: totals,
-        traced_runs: 0,
+        traced_runs: traced as u64,
         measured_interval_ns,
         measured_variation,
         predicted_ns,

@@ -224,6 +224,8 @@ impl Schedule {
         let mut request = Item {
             think_ns: 0,
             asked_at: Some(at),
+            // It counts when its thread has asked.
+            company: None,
             ..item.clone()
         };
         // A device in memory works on the server's processor.

@@ -409,6 +409,31 @@ mod tests {
     }
 
     #[test]
+    fn what_a_process_asks_for_by_io_uring_is_one_operation_of_it() {
+        let mut case = Case::on(Some(1), true);
+        let mut thread = Op::new(OpKind::Fork, Pid(1), Tid(1), 0);
+        (thread.result, thread.length) = (Outcome::ok(2), Some(1));
+        case.push(&thread, 0.0, 0.0);
+        let mut company = None;
+        for start in 1..4 {
+            let mut op = Op::new(OpKind::Write, Pid(1), Tid(1), start);
+            (op.latency_ns, op.record) = (Some(500), OpFlags::URING);
+            let event = case.follow.push(&op);
+            company = event.company;
+            let latency = Latency {
+                total_ns: 110.0,
+                device_ns: 100.0,
+                ..Latency::default()
+            };
+            let wanted = (latency, Wanted::default());
+            case.replay.push(&op, &event, (0, false), wanted, true);
+        }
+        case.replay.finish();
+        let of = case.replay.schedule.threads.get(company.unwrap()).unwrap();
+        assert_eq!(of.completed, 3);
+    }
+
+    #[test]
     fn who_asks_by_io_uring_keeps_as_many_requests_there_as_in_the_trace() {
         let mut case = Case::on(None, false);
         // In the trace two are there at once, each for 15.

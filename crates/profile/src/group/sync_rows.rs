@@ -34,7 +34,7 @@ const SEQUENCES: [&str; 17] = [
     "SFRW", "RDSY", "DWO", "DWOR", "DRR",
 ];
 /// Those of calls that wait in rows; direct writes have rounds of their own.
-const ROWS: &[&str] = SEQUENCES.split_at(12).0;
+const ROWS: &[&str] = SEQUENCES.split_at(SEQUENCES.len() - DIRECT.len() - 1).0;
 const DIRECT: [&str; 2] = ["DWO", "DWOR"];
 /// Files of a sequence.
 const FILES: usize = 20;

@@ -84,7 +84,7 @@ pub(super) const ROWS: &[Family] = &[
         short: "fdatasync of overwritten data where a file begins",
         what: "fdatasync after 4 KiB over allocated blocks among the first twelve of a file",
         how: "as FDSO",
-        source: "extended: ext2 and ext4 place a file's first blocks beside its inode, which is written with them where there is no journal, and the others elsewhere",
+        source: "extended: ext2 places a file's first blocks beside its inode, which is written with them where there is no journal, or beside the last file's, and the others elsewhere",
         depends: &[],
     },
     Family {
