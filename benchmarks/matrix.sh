@@ -44,12 +44,12 @@ for tool in mkfs.xfs mkfs.btrfs sysbench borg rg nginx cmake autoconf fio rsync 
     bogofilter mbsync hugo snapraid mandb darcs umoci skopeo aptly gdbmtool beanstalkd \
     ddrescue cargo quilt plzip smbd smbclient dovecot exim4 java gem ffmpeg pdflatex makeindex latexmk samtools nbdkit nbdcopy \
     clamscan mcopy h5repack blastn sa-learn pass mkfs.erofs parallel lftp \
-    node php casync flac metaflac xdelta3 jdupes rdfind cscope cppcheck zpaq emacs; do
+    node php casync flac metaflac xdelta3 jdupes rdfind cscope cppcheck zpaq emacs stress-ng setfacl setfattr meson; do
     command -v "$tool" >/dev/null ||
         { echo "not run: needs $tool; benchmarks/workloads/install.sh installs what it needs" >&2; exit 1; }
 done
-/usr/bin/python3 -c 'import lmdb, plyvel, tdb, h5py, zarr, kazoo, whisper, pyftpdlib, sphinx, pytest, diskcache' 2>/dev/null ||
-    { echo "not run: needs python3-lmdb, -plyvel, -tdb, -h5py, -zarr, -kazoo, -whisper, -pyftpdlib, -sphinx, -pytest and -diskcache; benchmarks/workloads/install.sh installs them" >&2; exit 1; }
+/usr/bin/python3 -c 'import lmdb, plyvel, tdb, h5py, zarr, kazoo, whisper, pyftpdlib, sphinx, pytest, diskcache, pandas' 2>/dev/null ||
+    { echo "not run: needs python3-lmdb, -plyvel, -tdb, -h5py, -zarr, -kazoo, -whisper, -pyftpdlib, -sphinx, -pytest, -diskcache and -pandas; benchmarks/workloads/install.sh installs them" >&2; exit 1; }
 [ -e /dev/fuse ] || { echo "not run: needs /dev/fuse" >&2; exit 1; }
 
 export MATRIX_WORKLOADS=$PWD/benchmarks/workloads MATRIX_INPUTS=${MATRIX_INPUTS:-/var/tmp/fsage-inputs}

@@ -16,7 +16,7 @@ packages=(xfsprogs btrfs-progs fuse3 gcc make libc6-dev autoconf automake cmake 
     exim4-daemon-light zookeeper python3-kazoo ruby ffmpeg texlive-latex-base latexmk samtools python3-whisper nbdkit libnbd-bin
     clamav mtools hdf5-tools ncbi-blast+ spamassassin pass gnupg erofs-utils parallel lftp python3-pyftpdlib
     nodejs php-cli php-sqlite3 casync python3-sphinx flac python3-pytest python3-diskcache xdelta3 jdupes
-    rdfind cscope cppcheck zpaq emacs-nox)
+    rdfind cscope cppcheck zpaq emacs-nox stress-ng acl attr python3-pandas meson)
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
