@@ -216,7 +216,6 @@ pub trait FileSystem: Send + Sync {
     fn write(&self, handle: Handle, buf: &[u8]) -> Result<usize, Errno>;
     fn pread(&self, handle: Handle, buf: &mut [u8], offset: u64) -> Result<usize, Errno>;
     fn pwrite(&self, handle: Handle, buf: &[u8], offset: u64) -> Result<usize, Errno>;
-    /// Moves the handle's position to an absolute offset.
     /// Reads `length` bytes at each of `offsets` from a file opened `direct`, to where nobody looks, all asked for before one
     /// is waited for. `noted` is called when all are asked for and when all have come: to have a queue made and taken away
     /// can take longer than all of them. How many bytes were read; a target may have no such call.
@@ -229,7 +228,13 @@ pub trait FileSystem: Send + Sync {
     ) -> Result<usize, Errno> {
         Err(Errno::EOPNOTSUPP)
     }
+    /// Moves the handle's position to an absolute offset.
     fn seek(&self, handle: Handle, offset: u64) -> Result<u64, Errno>;
+    /// Moves the handle's position to the first byte of data from `offset` on, or of a `hole`, of which a file's end is one
+    /// (lseek, SEEK_DATA and SEEK_HOLE). Whoever keeps no holes has data everywhere; a target may have no such call.
+    fn seek_next(&self, _handle: Handle, _offset: u64, _hole: bool) -> Result<u64, Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
     /// Lists a directory completely: as many calls as the target needs, the last of which is empty.
     fn read_dir(&self, handle: Handle) -> Result<Vec<DirEntry>, Errno>;
     fn fsync(&self, handle: Handle) -> Result<(), Errno>;

@@ -322,9 +322,14 @@ impl FileSystem for MemFs {
         if i64::try_from(offset).is_err() {
             return Err(Errno::EINVAL);
         }
-        self.of_handle(handle, self.truth().calls.seek_ns, |state, _| {
-            state.handles.get(handle.0)?.position = offset;
-            Ok(offset)
+        let cost_ns = self.truth().calls.seek_ns;
+        self.of_handle(handle, cost_ns, |state, _| state.moves(handle, offset))
+    }
+
+    fn seek_next(&self, handle: Handle, offset: u64, hole: bool) -> Result<u64, Errno> {
+        self.of_handle(handle, self.truth().calls.seek_ns, |state, ino| {
+            let to = state.inodes.get(ino)?.next(offset, hole)?;
+            state.moves(handle, to)
         })
     }
 

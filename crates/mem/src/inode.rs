@@ -110,6 +110,15 @@ impl Inode {
         }
     }
 
+    /// The next data from a byte on, or the next `hole`: a file is data up to its end.
+    pub(crate) fn next(&mut self, offset: u64, hole: bool) -> Result<u64, Errno> {
+        let end = self.body()?.size_bytes;
+        if offset >= end {
+            return Err(Errno::ENXIO);
+        }
+        Ok(if hole { end } else { offset })
+    }
+
     pub(crate) fn attr(&self, ino: u32) -> Attr {
         let (size_bytes, blocks) = match &self.node {
             Node::File(body) => (body.size_bytes, body.blocks()),

@@ -1,7 +1,7 @@
 //! Reads, writes, cuts and faults: what hits the page cache and what waits for the device.
 
 use fsage_cache::PageState;
-use fsage_core::{Errno, RangeSync};
+use fsage_core::{Errno, Handle, RangeSync};
 
 use crate::body::PAGE;
 use crate::device::Request;
@@ -16,6 +16,12 @@ fn by_kib(bytes: u64, kib_ns: u64) -> u64 {
 }
 
 impl State {
+    /// A handle's position is that byte from now on.
+    pub(crate) fn moves(&mut self, handle: Handle, to: u64) -> Result<u64, Errno> {
+        self.handles.get(handle.0)?.position = to;
+        Ok(to)
+    }
+
     /// Reads through an open file at `offset`.
     pub(crate) fn read(
         &mut self,

@@ -200,6 +200,7 @@ const ROWS: &[(&str, Expected)] = &[
     ("FSTAT", |s| Some(s.call(|c| c.fstat_ns))),
     ("ACCESS", |s| Some(s.call(|c| c.access_ns))),
     ("SEEK", |s| Some(s.call(|c| c.seek_ns))),
+    ("SKD", |s| Some(s.call(|c| c.seek_ns))),
     ("STATFS", |s| Some(s.call(|c| c.statfs_ns))),
     ("CHMOD", |s| Some(s.call(|c| c.set_mode_ns))),
     ("UTIMENS", |s| Some(s.call(|c| c.set_times_ns))),

@@ -234,6 +234,26 @@ pub(super) fn handles(fs: &dyn FileSystem, dir: &str) -> Result<(), String> {
     )
 }
 
+pub(super) fn seek_next(fs: &dyn FileSystem, dir: &str) -> Result<(), String> {
+    let path = at(dir, "file");
+    make(fs, &path, &[7; 9000])?;
+    let handle = ok("open", fs.open(&path, OpenFlags::READ_WRITE, 0))?;
+    let data = fs.seek_next(handle, 100, false);
+    if let Err(Errno::EOPNOTSUPP | Errno::EINVAL) = data {
+        return close(fs, handle);
+    }
+    same("data from within it on", ok("seek_next", data)?, 100)?;
+    let hole = fs.seek_next(handle, 0, true);
+    same(
+        "the hole behind the last byte",
+        ok("seek_next", hole)?,
+        9000,
+    )?;
+    let beyond = fs.seek_next(handle, 9000, false);
+    fails("seek_next beyond the end", beyond, Errno::ENXIO)?;
+    close(fs, handle)
+}
+
 pub(super) fn read_at_once(fs: &dyn FileSystem, dir: &str) -> Result<(), String> {
     let path = at(dir, "file");
     make(fs, &path, &vec![7; 20_000])?;

@@ -41,6 +41,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("identity", attributes::identity),
     ("map_touch", data::map_touch),
     ("read_at_once", data::read_at_once),
+    ("seek_next", data::seek_next),
     ("space", attributes::space),
     ("root", names::root),
     ("clock", attributes::clock),

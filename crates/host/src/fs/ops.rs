@@ -231,6 +231,15 @@ impl FileSystem for HostFs {
         rustix::fs::seek(descriptor(handle)?, SeekFrom::Start(offset)).map_err(errno)
     }
 
+    fn seek_next(&self, handle: Handle, offset: u64, hole: bool) -> Result<u64, Errno> {
+        let to = if hole {
+            SeekFrom::Hole(offset)
+        } else {
+            SeekFrom::Data(offset)
+        };
+        rustix::fs::seek(descriptor(handle)?, to).map_err(errno)
+    }
+
     fn read_dir(&self, handle: Handle) -> Result<Vec<DirEntry>, Errno> {
         let mut buffer = Vec::with_capacity(DIRENT_BUFFER);
         let mut entries = Vec::new();

@@ -6,8 +6,14 @@ use fsage_core::{CLOSE_BY_DUP, Op, OpKind};
 use super::View;
 use super::removal::kib_of;
 use crate::cost::{Charge, Gap, Stem};
+use crate::namespace::tree::Ino;
 use crate::namespace::{Action, Namespace, Resolved};
 use crate::pattern::{Advice, Placed, Untouched};
+
+/// What an lseek looks for: SEEK_DATA and SEEK_HOLE.
+const LOOKS_FOR_DATA: [u32; 2] = [3, 4];
+/// Looking through more dirty pieces than were measured (SKD) takes no longer: of 256 52 us on btrfs, of 1,024 62.
+const MOST_PIECES: u64 = 1024;
 
 /// One operation on its way through a view.
 pub(crate) struct Passing<'a> {
@@ -214,6 +220,11 @@ impl View {
             OpKind::SyncFileRange => return self.synchronise_range(step, charges),
             OpKind::Advise => return self.advise(step, charges),
             OpKind::Munmap => return self.unmap(step, charges),
+            OpKind::Seek if LOOKS_FOR_DATA.contains(&step.op.flags) => {
+                let ino = step.resolved.node.unwrap_or(Ino::NONE);
+                let pieces = self.pages.dirty_runs(ino.0).clamp(1, MOST_PIECES);
+                return charges.push(Charge::sized(Stem::Skd, step.gap, pieces as f64));
+            }
             _ => {}
         }
         let stem = match rule(kind) {
@@ -239,6 +250,7 @@ impl View {
         match kind {
             OpKind::Mkdir | OpKind::Mknod | OpKind::Symlink | OpKind::Link => {
                 self.changed_dir(step, false);
+                self.outgrows_inode(step, charges);
                 self.new_directories += u32::from(kind == OpKind::Mkdir);
                 if kind != OpKind::Link {
                     self.places(step, kind == OpKind::Mkdir, charges);
@@ -297,6 +309,7 @@ impl View {
                 if created {
                     self.places(step, false, charges);
                     self.changed_dir(step, false);
+                    self.outgrows_inode(step, charges);
                     if let Some(ino) = step.resolved.node {
                         self.changing(ino).created = true;
                     }

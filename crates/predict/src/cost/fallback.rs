@@ -142,6 +142,7 @@ fn data(stem: Stem) -> Chain {
         RdO => &[&[Sized(Rc, 1.0)]],
         REof => &[&[Same(RdO)], &[Sized(Rc, 1.0)]],
         RHo => &[&[Same(Rc)]],
+        Skd => &[&[Same(Seek)]],
         Snd => &[&[Same(Rc)]],
         SndU => &[&[Same(Rc)]],
         Wf | Wh => &[&[Same(Wn)], &[Same(Wk)], &[Same(WrO), Same(Wrc)]],

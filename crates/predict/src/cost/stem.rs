@@ -54,7 +54,7 @@ stems! {
     LusAc "LUS_AC" device, LurAc "LUR_AC" device, Lud "LUD", Lum "LUM", Lumr "LUMR", LumNc "LUM_NC" device,
     Open "OPEN", OpenM "OPENM", OpenC "OPENC", OpenD "OPEND", Cr "CR", CrF "CRF", CrC "CRC" partly, CrP "CRP",
     Close "CLOSE", CloseW "CLOSEW", CloseT "CLOSET", CloseU "CLOSEU", Cps "CPS", CpsD "CPSD" partly,
-    Stat "STAT", StatM "STATM", Obj "OBJ", ObjN "OBJN", ObjR "OBJR", ObjU "OBJU", Fstat "FSTAT", Access "ACCESS", Seek "SEEK", Dup "DUP", Lock "LOCK",
+    Stat "STAT", StatM "STATM", Obj "OBJ", ObjN "OBJN", ObjR "OBJR", ObjU "OBJU", Fstat "FSTAT", Access "ACCESS", Seek "SEEK", Skd "SKD", Dup "DUP", Lock "LOCK",
     Advise "ADVISE", Mkdir "MKDIR", MkdirC "MKDIRC" partly, Rmdir "RMDIR", RmdirB "RMDIRB", Rename "RENAME",
     RenameR "RENAMER", RenameD "RENAMED" partly, Chmod "CHMOD", Chown "CHOWN", Utimens "UTIMENS", Link "LINK", LinkR "LINKR",
     Symlink "SYMLINK", Readlink "READLINK", Statfs "STATFS", Getxattr "GETXATTR",

@@ -31,7 +31,7 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
     },
     Procedure {
         name: "sparse files and reserved space",
-        stems: &["RHO", "WH", "FALLOC"],
+        stems: &["RHO", "WH", "FALLOC", "SKD"],
         share: (15, 20),
         run: sparse,
     },
@@ -40,6 +40,9 @@ pub(crate) const PROCEDURES: &[Procedure] = &[
 const SIZES_KIB: [u32; 6] = [1, 4, 16, 64, 256, 1024];
 /// Pauses of successive rounds: half of them back to back.
 const GAP_OF_ROUND: [usize; 8] = [0, 1, 0, 4, 2, 0, 3, 0];
+
+/// How often data and a hole are looked for in each file.
+const SEEKS: u64 = 16;
 
 /// A large reservation, and the free space that it is made in.
 const LARGE_KIB: u32 = 65_536;
@@ -445,7 +448,9 @@ fn sparse(lab: &mut Lab<'_>) -> Res {
     }
     let rounds = (lab.scale(6, 12), lab.scale(20, 60));
     let mut no_reserve = None;
-    lab.rounds(&["RHO", "WH", "FALLOC"], rounds, |lab, _| {
+    let seeks = [1, 16, 256, 1024].map(|pieces| (pieces, Probe::at("SKD", pieces)));
+    let mut no_seek = None;
+    lab.rounds(&["RHO", "WH", "FALLOC", "SKD"], rounds, |lab, _| {
         let dir = lab.fresh_dir("h")?;
         for turn in 0..4 {
             let path = format!("{dir}/s{turn}").into_bytes();
@@ -468,12 +473,48 @@ fn sparse(lab: &mut Lab<'_>) -> Res {
                 lab.end().map(|_| ())
             })?;
         }
+        for (pieces, probe) in seeks {
+            let path = format!("{dir}/k{pieces}").into_bytes();
+            lab.with_open(&path, OpenFlags::CREATE_NEW, |lab, handle| {
+                no_seek = looks_for_data(lab, handle, (u64::from(pieces), probe))?;
+                Ok(())
+            })?;
+        }
         lab.clear(&dir)
     })?;
-    if let Some(reason) = no_reserve {
-        lab.absent("FALLOC", &reason);
+    for (stem, why) in [("FALLOC", no_reserve), ("SKD", no_seek)] {
+        if let Some(reason) = why {
+            lab.absent(stem, &reason);
+        }
     }
     Ok(())
+}
+
+/// Data and holes are looked for in turn in a file of so many dirty pieces; why they cannot be.
+fn looks_for_data(
+    lab: &mut Lab<'_>,
+    handle: Handle,
+    (pieces, probe): (u64, Probe),
+) -> Res<Option<String>> {
+    let fs = lab.fs;
+    let block = lab.payload.get(..4096).unwrap_or_default().to_vec();
+    // A hole first and last.
+    fs.ftruncate(handle, (2 * pieces + 1) * 4096)?;
+    for piece in 0..pieces {
+        fs.pwrite(handle, &block, (2 * piece + 1) * 4096)?;
+    }
+    let mut refused = None;
+    lab.begin(Batch::Cached);
+    for turn in 0..SEEKS {
+        // Apart from one another, and each as often as all others.
+        let piece = turn * 397 % pieces;
+        for (at, hole) in [(2 * piece, false), (2 * piece + 1, true)] {
+            let done = lab.call(probe, 0, || fs.seek_next(handle, at * 4096, hole));
+            refused = refused.or(done.err().map(|halt| halt.reason()));
+        }
+    }
+    lab.end()?;
+    Ok(refused)
 }
 
 /// Every second block of a file that is one hole is read, then written.
