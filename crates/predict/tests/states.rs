@@ -2190,14 +2190,14 @@ fn looked_up_among(files: u64, file_system: &str) -> String {
 
 #[test]
 fn names_that_have_room_in_a_directorys_inode_need_no_block() {
-    // Eight bytes beside each of seven letters: 22 fit into 330.
+    // Eight bytes beside each of seven letters: 12 fit into 190.
     assert!(
-        !looked_up_among(20, "xfs").contains("LUM_NC"),
+        !looked_up_among(12, "xfs").contains("LUM_NC"),
         "{}",
-        looked_up_among(20, "xfs")
+        looked_up_among(12, "xfs")
     );
-    assert!(looked_up_among(30, "xfs").contains("LUM_NC"));
-    assert!(looked_up_among(20, "ext4").contains("LUM_NC"));
+    assert!(looked_up_among(13, "xfs").contains("LUM_NC"));
+    assert!(looked_up_among(12, "ext4").contains("LUM_NC"));
 }
 
 #[test]
@@ -2226,4 +2226,47 @@ fn a_cut_to_part_is_charged_by_what_goes_too_and_xfs_writes_what_the_device_does
     assert_eq!(cut(9_000, 5_000, true, "ext4"), (true, false));
     assert_eq!(cut(9_000, 5_000, true, "xfs"), (false, false));
     assert_eq!(cut(9_000, 5_000, false, "xfs"), (true, false));
+}
+
+#[test]
+fn a_seek_for_data_looks_through_what_is_dirty() {
+    let looks = |pieces: u64, whence: u32| {
+        let mut s = Script::default();
+        s.open("/f", CREATE, 3);
+        for piece in 0..pieces {
+            s.data(OpKind::Write, 3, piece * 8192, 4096);
+        }
+        s.data(OpKind::Seek, 3, 0, 0).flags = whence;
+        last_vector(&s)
+    };
+    let once = |name: &str| vec![(name.to_owned(), 1.0)];
+    assert!(
+        looks(16, 0)
+            .iter()
+            .all(|(name, _)| name.starts_with("SEEK"))
+    );
+    assert_eq!([looks(16, 3), looks(16, 4)], [once("SKD16"), once("SKD16")]);
+    // More than were measured take no longer.
+    assert_eq!(
+        [looks(0, 3), looks(3000, 3)],
+        [once("SKD1"), once("SKD1024")]
+    );
+}
+
+#[test]
+fn stores_to_holes_are_places_of_their_own_where_no_arm_finds_them_beside_each_other() {
+    let places = |in_memory: bool| {
+        let mut s = Script::default();
+        s.open("/f", CREATE, 3);
+        s.fd(OpKind::Ftruncate, 3).size_bytes = Some(1 << 20);
+        for page in [0, 1, 6, 7, 12] {
+            s.data(OpKind::Fault, 3, page << 12, 4096).flags = 1;
+        }
+        s.fd(OpKind::Fsync, 3);
+        let mut system = everything();
+        system.machine.in_memory = in_memory;
+        let last = notes_on(system, &s).0.pop().unwrap().0;
+        last.iter().find(|(n, _)| n == "FSYNR").map_or(0.0, |p| p.1)
+    };
+    assert_eq!([places(true), places(false)], [2.0, 0.0]);
 }

@@ -93,12 +93,38 @@ struct Pass {
     last_read: Option<usize>,
 }
 
+/// Where a process reads files that were listed.
+#[derive(Debug, Clone, Default)]
+struct Reader {
+    /// The directory of the last one, and those that it left for one that does not lie in them.
+    dir: Option<u32>,
+    left: FxHashSet<u32>,
+    /// Whether it came back to one of these: then it has an order of its own over all of them.
+    own_order: bool,
+}
+
+impl Reader {
+    /// It reads a file of a directory; whether it may go by the listings so far. `within`: whether that lies in the one of
+    /// its last read.
+    fn reads(&mut self, dir: u32, within: impl FnOnce(u32) -> bool) -> bool {
+        let left = self
+            .dir
+            .replace(dir)
+            .filter(|&last| last != dir && !within(last));
+        self.left.extend(left.filter(|_| !self.own_order));
+        self.own_order |= self.left.contains(&dir);
+        !self.own_order
+    }
+}
+
 /// Directories that were listed, and which files stand for the ones that were taken.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Listings {
     passes: FxHashMap<u32, Pass>,
     /// Processes that took the files of a directory as it lists them, so that they do in the next too.
     followers: FxHashSet<u32>,
+    /// Where processes read.
+    readers: FxHashMap<u32, Reader>,
     /// Whether the tree was made a directory at a time, once that was asked.
     made_whole: Option<bool>,
     stand_ins: FxHashMap<u32, Ino>,
@@ -113,6 +139,7 @@ impl Listings {
     #[cold]
     pub fn another_program(&mut self, pid: u32) {
         self.followers.remove(&pid);
+        self.readers.remove(&pid);
     }
 
     /// The file is gone, and its number is free.
@@ -144,6 +171,9 @@ impl View {
         {
             return;
         }
+        if let Some(reader) = self.listings.readers.get_mut(&pid) {
+            reader.left.remove(&dir.0);
+        }
         let entries = step.ns.tree.entries(dir);
         let ranks = entries.iter().zip(0..);
         let by_name = ranks.map(|((_, ino), rank)| (ino.0, rank)).collect();
@@ -172,7 +202,7 @@ impl View {
     }
 
     /// What is taken of a process before it comes to a directory's first file. Whoever went by the listing of the last goes on
-    /// where that ended, if the tree was made a directory at a time.
+    /// where that ended, if the tree was made a directory at a time, or in that one's own place where they take turns.
     fn first_track(&mut self, step: &Passing<'_>, pid: u32) -> Track {
         if !self.listings.followers.contains(&pid) {
             return Track::default();
@@ -181,7 +211,7 @@ impl View {
             .listings
             .made_whole
             .get_or_insert_with(|| made_whole(step));
-        if whole {
+        if whole || self.sizes.directories_in_turn.is_some() {
             Track::listed()
         } else {
             Track::default()
@@ -273,13 +303,26 @@ impl View {
         if !self.as_listed(ino) {
             return false;
         }
-        let parent = step.ns.tree.inode(ino).map_or(u32::MAX, |i| i.parent);
+        let tree = &step.ns.tree;
+        let parent = tree.inode(ino).map_or(u32::MAX, |i| i.parent);
+        // Whoever goes down into a directory comes back to what is left of the one above.
+        let within = |above: u32| {
+            let up = |&dir: &u32| {
+                tree.inode(Ino(dir))
+                    .map(|i| i.parent)
+                    .filter(|&up| up != dir)
+            };
+            std::iter::successors(Some(parent), up).any(|dir| dir == above)
+        };
+        let reader = self.listings.readers.entry(step.op.pid.0).or_default();
+        let by_listings = reader.reads(parent, within);
         let Some(pass) = self.listings.passes.get_mut(&parent) else {
-            return true;
+            return by_listings;
         };
         let turn = pass.turn_of.get(&ino.0).copied();
         // Some are passed over: what is read elsewhere, or not at all.
-        let follows = pass.last_read.zip(turn).filter(|(last, turn)| last <= turn);
+        let follows = pass.last_read.zip(turn);
+        let follows = follows.filter(|(last, turn)| by_listings && last <= turn);
         pass.last_read = follows.map(|(_, turn)| turn);
         let listed = pass.last_read.is_some();
         if !listed {
@@ -309,6 +352,19 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_comes_back_to_a_directory_that_was_left_has_an_order_of_its_own() {
+        // 2 lies in 1, 3 beside it.
+        let reads = |dirs: &[u32]| {
+            let mut reader = Reader::default();
+            let within = |dir: u32| move |above: u32| (dir, above) == (2, 1);
+            let each = dirs.iter().map(|&dir| reader.reads(dir, within(dir)));
+            each.collect::<Vec<_>>()
+        };
+        assert_eq!(reads(&[1, 1, 2, 2, 1, 3]), [true; 6]);
+        assert_eq!(reads(&[1, 3, 3, 1, 2]), [true, true, true, false, false]);
+    }
 
     #[test]
     fn several_processes_that_go_by_name_from_the_last_are_not_far_apart() {

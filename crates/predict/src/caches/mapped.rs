@@ -142,6 +142,7 @@ impl View {
         let first = offset / PAGE_BYTES;
         let last = offset.saturating_add(length.clamp(1, 1 << 21) - 1) / PAGE_BYTES;
         let (mut brought, mut holes, dirty) = (0u64, 0u64, self.pages.dirty());
+        let runs = self.pages.dirty_runs(ino.0);
         let (mut absent, mut was_dirty) = (false, true);
         let touch = self.touch(step, ino, first, write);
         for page in first..=last {
@@ -167,7 +168,12 @@ impl View {
         let pages = if holes > 0 {
             let brings = absent && brought == 0;
             let onward = if write { touch.step } else { 1 };
-            self.fills(step, ino, (first, holes, onward), brings, charges)
+            let pages = self.fills(step, ino, (first, holes, onward), brings, charges);
+            // On a disk what lies so near is found under the arm: FSYNR is of blocks a mebibyte apart.
+            if write && !self.sizes.seeks {
+                self.takes_place(ino, self.pages.dirty_runs(ino.0) <= runs);
+            }
+            pages
         } else if write && was_dirty && step.op.latency_ns.is_none() {
             // No tracer sees the end of a store to what is dirty already: it is the program's own time.
             last - first + 1
