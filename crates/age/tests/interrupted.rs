@@ -280,3 +280,38 @@ fn a_run_that_is_interrupted_before_it_is_where_it_was_goes_on_from_there() {
     let applied = place.apply(&workload, None);
     assert_eq!(same(&place, &applied), expected);
 }
+
+/// What another target would have gone on with is not lost to a new run of the same name.
+#[test]
+fn a_state_takes_the_place_of_those_that_nobody_goes_on_with() {
+    let temp = tempfile::tempdir().unwrap();
+    let part = temp.path().join("r.part");
+    let of = |boot: u8, target: u64| Identity {
+        boot: [boot; 16],
+        target: (7, target),
+        ..Identity::default()
+    };
+    let create = |boot, target| State::create(&part, &of(boot, target)).map(drop);
+    fs::write(&part, "").unwrap();
+    create(1, 1).unwrap();
+    create(1, 1).unwrap();
+    let left = fs::read(&part).unwrap();
+    let said = create(1, 2).unwrap_err().to_string();
+    assert!(
+        said.contains("r.part") && said.contains("--resume"),
+        "{said}"
+    );
+    assert_eq!(fs::read(&part).unwrap(), left);
+    State::resume(&part, &of(1, 1)).unwrap();
+    // The machine was started anew since.
+    create(2, 2).unwrap();
+    for theirs in [&b"mine\n"[..], b"x", &[0; 2000]] {
+        fs::write(&part, theirs).unwrap();
+        let said = create(1, 1).unwrap_err().to_string();
+        assert!(
+            said.contains("r.part") && said.contains("no state"),
+            "{said}"
+        );
+        assert_eq!(fs::read(&part).unwrap(), theirs);
+    }
+}

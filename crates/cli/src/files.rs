@@ -9,8 +9,10 @@ use anyhow::{Context, Result, bail};
 use fsage_core::{OpSink, OpSource};
 use fsage_experiment::engine::record_path;
 use fsage_experiment::measured::Sealed;
+use fsage_format::FileKind;
 use fsage_format::snapshot::SnapshotReader;
 use fsage_format::trace::{TraceEnd, TraceReader};
+use fsage_format::whole;
 use fsage_report::units;
 use rustix::fs::Access;
 
@@ -73,8 +75,13 @@ pub fn open_snapshot(path: &Path) -> Result<SnapshotReader> {
 }
 
 /// The files of one run, each its own and writable: of two results in one file the first would be lost.
-/// `option` is what the other one is asked for by.
-pub fn outputs(result: Option<&Path>, option: &str, other: Option<&Path>) -> Result<()> {
+/// `option` is what the other one is asked for by, `kinds` what they are.
+pub fn outputs(
+    result: Option<&Path>,
+    option: &str,
+    other: Option<&Path>,
+    kinds: [FileKind; 2],
+) -> Result<()> {
     no_stream(option, other)?;
     if let (Some(result), Some(other)) = (result, other)
         && place(result) == place(other)
@@ -85,8 +92,9 @@ pub fn outputs(result: Option<&Path>, option: &str, other: Option<&Path>) -> Res
         );
         bail!(UsageError(both));
     }
-    let mut both = result.into_iter().chain(other);
-    both.try_for_each(|path| writable(path, Made::Own))
+    let both = [result, other].into_iter().zip(kinds);
+    let mut both = both.filter_map(|(path, kind)| Some((path?, kind)));
+    both.try_for_each(|(path, kind)| writable(path, Made::Own(kind)))
 }
 
 /// What goes beside a result is a file: stdout may have only one of them.
@@ -140,6 +148,7 @@ pub fn apart_from_results(
 
 /// Where a file is or will be, by whatever name.
 fn place(path: &Path) -> PathBuf {
+    let path = &whole::end_of(path).unwrap_or_else(|_| path.to_owned());
     let absolute = path.canonicalize().or_else(|_| {
         let name = path.file_name().unwrap_or_default();
         Ok::<_, std::io::Error>(directory(path).canonicalize()?.join(name))
@@ -168,7 +177,8 @@ pub fn writable(output: &Path, made: Made) -> Result<()> {
             .map(drop)
             .with_context(failed);
     }
-    tempfile::tempfile_in(directory(output))
+    let end = whole::end_of(output).with_context(failed)?;
+    tempfile::tempfile_in(directory(&end))
         .map(drop)
         .with_context(failed)
 }

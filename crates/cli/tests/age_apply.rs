@@ -497,6 +497,7 @@ fn what_a_kill_left_is_not_gone_on_with_once_it_is_damaged() {
     let mut delay = Duration::from_millis(400);
     let left = loop {
         let _ = std::fs::remove_dir_all(dir.join("new"));
+        let _ = std::fs::remove_file(&part);
         std::fs::create_dir(dir.join("new")).unwrap();
         let killed = killed_after(delay, fsage().current_dir(dir).args(line));
         match std::fs::read(&part) {
@@ -871,8 +872,10 @@ fn a_mounted_file_system_is_kept_while_others_wait() {
     )
     .fails(1, &["would lie in it"]);
     run(dir, ["age", "keep", "/", "-o", "root.fsi"]).fails(1, &["the machine's root"]);
-    // It is thawed, and what was kept is what was there.
-    std::fs::write(mounted.dir.join("after"), "x").unwrap();
+    // It is thawed, and what was kept is what was there. Of the device itself the cache has what the image was made of.
+    std::fs::write(mounted.dir.join("after"), vec![7; 300_000]).unwrap();
+    run(dir, ["age", "keep", target, "-o", "later.fsi"]).exits(0);
+    is_there(dir, "later.fsi");
     let copy = dir.join("copy");
     let line = format!("cmd: cp -a . {}", copy.display());
     std::fs::create_dir(&copy).unwrap();
@@ -1010,8 +1013,99 @@ fn what_strangers_put_in_the_place_of_marks_is_not_followed() {
     // Nor is what was done written through a link.
     std::os::unix::fs::symlink(&victim, dir.join("r.json.part")).unwrap();
     std::fs::create_dir(dir.join("plain")).unwrap();
-    apply(dir, &["w.fst", "plain", "-o", "r.json"]).exits(3);
+    apply(dir, &["w.fst", "plain", "-o", "r.json"]).fails(1, &["r.json.part", "no state"]);
+    assert!(dir.join("r.json.part").is_symlink());
     assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+}
+
+/// What is named as the state was removed, whoever had made it, and so was what another target would have gone on with.
+#[test]
+fn what_is_no_state_of_the_target_is_not_replaced_by_one() {
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    Workload::busy(3, 4, 20_000).save(&dir.join("w.fst"), &made(4, 0));
+    for name in ["one", "other"] {
+        std::fs::create_dir(dir.join(name)).unwrap();
+    }
+    let part = dir.join("r.json.part");
+    std::fs::write(&part, "mine\n").unwrap();
+    let line = |target: &'static str| ["w.fst", target, "--no-score", "-o", "r.json"];
+    apply(dir, &line("one")).fails(1, &["r.json.part", "no state", "remove it first"]);
+    assert_eq!(std::fs::read(&part).unwrap(), b"mine\n");
+    assert_eq!(names(&dir.join("one")), [""; 0]);
+    std::fs::write(&part, "").unwrap();
+    let going = start(
+        fsage()
+            .current_dir(dir)
+            .args(["age", "apply"])
+            .args(line("one")),
+    );
+    until("it to begin", || names(&dir.join("one")).len() > 1);
+    going.signal(rustix::process::Signal::KILL);
+    going.wait();
+    let left = std::fs::read(&part).unwrap();
+    apply(dir, &line("other")).fails(1, &["r.json.part", "another target", "--resume"]);
+    assert!(std::fs::read(&part).unwrap() == left);
+    assert_eq!(names(&dir.join("other")), [""; 0]);
+    let resume = [&line("one")[..], &["--resume"]].concat();
+    apply(dir, &resume).exits(0);
+    apply(dir, &line("other")).exits(0);
+}
+
+/// Fails unless all of a file `after` is in an image.
+fn is_there(dir: &Path, image: &str) {
+    let out = dir.join("after");
+    let line = format!("cmd: cp after {}", out.display());
+    let plan = format!(
+        "runs = 1\n[[target]]\nname = 'a'\nspec = 'aged:{image}'\n[[workload]]\nname = 'w'\nin_place = true\nspec = '{line}'\n"
+    );
+    bench_plan(dir, &plan);
+    assert!(std::fs::read(out).unwrap() == vec![7; 300_000]);
+}
+
+/// Whoever writes to what he has frozen waits for ever, and no signal ends that.
+#[test]
+fn an_image_that_would_lie_in_what_it_is_of_freezes_nothing() {
+    if !scratch() {
+        return;
+    }
+    let temp = temp_in_memory();
+    let dir = temp.path();
+    let mounted = Mounted::new(dir, "ext4", 24);
+    let target = mounted.dir.to_str().unwrap();
+    let refused = |target: &str, output: &Path| {
+        let output = output.to_str().unwrap();
+        run(dir, ["age", "keep", target, "-o", output]).fails(1, &["would lie in it"]);
+    };
+    let link = dir.join("out.fsi");
+    std::os::unix::fs::symlink(mounted.dir.join("x.fsi"), &link).unwrap();
+    refused(target, &link);
+    std::fs::write(mounted.dir.join("x.fsi"), "").unwrap();
+    refused(target, &link);
+    let inner = Mounted::new(&mounted.dir, "ext2", 4);
+    refused(target, &inner.dir.join("x.fsi"));
+    drop(inner);
+    for name in ["upper", "work", "lower", "both"] {
+        std::fs::create_dir(mounted.dir.join(name)).unwrap();
+    }
+    let over = format!("lowerdir={target}/lower,upperdir={target}/upper,workdir={target}/work");
+    let both = mounted.dir.join("both");
+    let mount = ["-t", "overlay", "overlay", "-o", &over];
+    let mount = Command::new("mount").args(mount).arg(&both).status();
+    if mount.unwrap().success() {
+        let overlay = Mounted { dir: both };
+        refused(target, &overlay.dir.join("x.fsi"));
+    }
+    if tool("mkfs.btrfs") && tool("btrfs") {
+        let mounted = Mounted::new(dir, "btrfs", 128);
+        let sub = mounted.dir.join("sub");
+        let make = ["subvolume", "create"];
+        let made = Command::new("btrfs").args(make).arg(&sub).output();
+        assert!(made.unwrap().status.success());
+        refused(mounted.dir.to_str().unwrap(), &sub.join("x.fsi"));
+    }
+    run(dir, ["age", "keep", target, "-o", "elsewhere.fsi"]).exits(0);
+    std::fs::write(mounted.dir.join("after"), "x").unwrap();
 }
 
 /// The mark was written through the name of the target, so into what a link in its place led to.

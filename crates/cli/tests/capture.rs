@@ -385,8 +385,8 @@ fn a_failed_import_or_export_keeps_what_stood_there() {
     let dir = temp();
     let at = |name: &str| dir.path().join(name);
     std::fs::write(at("bad.hb"), "HBENCH? no").unwrap();
-    // Of fsage's own, which it would replace.
-    let old = "{\"format\":\"fsage run\"}";
+    // Of fsage's own and of the same kind, which it would replace.
+    let old = "PAR1FSGPIECE and damage";
     std::fs::write(at("old.fst"), old).unwrap();
     let import = |output: &str| {
         let args = ["import", "bad.hb", "--from", "hbench", "-o", output];

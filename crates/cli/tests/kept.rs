@@ -78,11 +78,12 @@ fn a_full_disk_leaves_the_former_file() {
     let csv = columns.join(",");
     for (out, line) in ON_FULL {
         let line = line.replace("EXT4", &ext4);
-        // What fsage would replace.
-        let former = if out == "o.txt" {
-            &csv
-        } else {
-            "{\"format\":\"fsage run\"}"
+        // What fsage would replace: a file of the same kind.
+        let former = match out {
+            "o.txt" => &csv,
+            "o.json" if line.starts_with("run") => "{\"format\":\"fsage run\"}",
+            "o.json" => "{\"format\":\"fsage replay\"}",
+            _ => "PAR1FSGPIECE and damage",
         };
         let said = run_command(
             Command::new("unshare")

@@ -394,6 +394,12 @@ fn a_part_does_not_replace_a_whole_profile() {
         .exits(0)
         .json();
     assert!(part["incomplete"].is_string());
+    // Nor what others have under the name that a part would get.
+    std::fs::write(dir.path().join("o.fsp.part"), "mine").unwrap();
+    let line = ["profile", "t", "--quick", "--only", "BS", "-o", "o.fsp"];
+    run(dir.path(), line).fails(1, &["o.fsp.part", "remove it first"]);
+    let theirs = std::fs::read(dir.path().join("o.fsp.part")).unwrap();
+    assert_eq!(theirs, b"mine");
 }
 
 #[test]

@@ -108,6 +108,85 @@ fn nor_is_it_by_what_ages() {
     run(dir, ["age", "short-lived", "small.fst", "-o", "s.txt"]).fails(1, &["remove it first"]);
 }
 
+/// Text of strace that others recorded looks as what fsage makes of a trace; a drawing and a script may be anybody's.
+#[test]
+fn what_looks_like_fsages_stays_where_it_is_not() {
+    let dir = temp();
+    let dir = dir.path();
+    small_trace(dir);
+    run(dir, ["model", "fit", "small.fst", "-o", "m.fsm"]);
+    run(dir, ["snapshot", "tree", "-o", "tree.fss"]).exits(0);
+    let recorded = "1 1700000000.000000000 openat(AT_FDCWD, \"f\", O_RDONLY) = 3 <0.000010>\n";
+    let logo = "<svg width=\"24\" height=\"24\" xmlns=\"http://www.w3.org/2000/svg\"/>\n";
+    let strace = ["export", "small.fst", "--to", "strace", "-o", "mine.strace"];
+    let plot = ["layout", "tree.fss", "--svg", "logo.svg"];
+    for (file, text, line) in [
+        ("mine.strace", recorded, &strace[..]),
+        ("logo.svg", logo, &plot[..]),
+    ] {
+        std::fs::write(dir.join(file), text).unwrap();
+        run(dir, line).fails(1, &[file, "remove it first"]);
+        assert_eq!(std::fs::read_to_string(dir.join(file)).unwrap(), text);
+    }
+    for (kind, file) in [("wml", "e.wml"), ("fio", "e.fio"), ("filebench", "e.f")] {
+        let line = ["export", "m.fsm", "--to", kind, "-o", file];
+        for _ in 0..2 {
+            let ran = run(dir, line);
+            assert!(matches!(ran.code(), 0 | 3), "{kind}: {}", ran.stderr);
+        }
+        let edited = std::fs::read_to_string(dir.join(file)).unwrap();
+        let edited = edited.replacen('=', "= ", 1);
+        std::fs::write(dir.join(file), &edited).unwrap();
+        run(dir, line).fails(1, &[file, "edited", "remove it first"]);
+        assert_eq!(std::fs::read_to_string(dir.join(file)).unwrap(), edited);
+    }
+}
+
+/// A measurement is as precious as a script.
+#[test]
+fn a_file_of_fsages_is_replaced_by_one_of_its_kind_alone() {
+    let dir = temp();
+    let dir = dir.path();
+    small_trace(dir);
+    std::fs::create_dir(dir.join("t")).unwrap();
+    std::fs::write(dir.join("key"), "a key of sixteen bytes or more").unwrap();
+    run(dir, ["snapshot", "tree", "-o", "v.fss"]).exits(0);
+    let hide = |from, to| ["anonymize", from, "--key-file", "key", "-o", to];
+    run(dir, hide("small.fst", "v.fss")).fails(1, &["v.fss", "a snapshot", "a trace"]);
+    run(dir, ["show", "v.fss"]).exits(0);
+    run(dir, hide("small.fst", "h.fst")).exits(0);
+    run(dir, hide("v.fss", "h.fst")).fails(1, &["h.fst", "a trace", "a snapshot"]);
+    let small = "postmark:files=5,transactions=10";
+    run(dir, ["run", small, "t", "-o", "v.fss"]).fails(1, &["a snapshot", "a result of run"]);
+    run(dir, ["run", small, "t", "-o", "r.json"]).exits(0);
+    let replay = ["replay", "small.fst", "t", "-o", "r.json"];
+    run(dir, replay).fails(1, &["r.json", "a result of run", "a result of replay"]);
+    run(dir, ["show", "r.json"]).exits(0);
+    run(dir, ["run", small, "t", "-o", "r.json"]).exits(0);
+}
+
+#[test]
+fn a_link_to_what_is_not_there_yet_is_followed() {
+    let dir = temp();
+    let dir = dir.path();
+    small_trace(dir);
+    std::fs::create_dir(dir.join("far")).unwrap();
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, dir.join(name)).unwrap();
+    link("far/r.csv", "l.csv");
+    link("far/r.fst", "l.fst");
+    run(dir, ["export", "small.fst", "--to", "csv", "-o", "l.csv"]).exits(0);
+    let traced = ["trace", "--method", "ptrace", "-o", "l.fst", "--", "true"];
+    run(dir, traced);
+    for name in ["csv", "fst"] {
+        assert!(dir.join(format!("l.{name}")).is_symlink(), "{name}");
+        assert!(dir.join(format!("far/r.{name}")).is_file(), "{name}");
+    }
+    link("none/r.csv", "lost.csv");
+    let lost = ["export", "small.fst", "--to", "csv", "-o", "lost.csv"];
+    run(dir, lost).fails(1, &["lost.csv", "none/r.csv"]);
+    assert!(dir.join("lost.csv").is_symlink());
+}
+
 /// A model may have been edited, and is replaced by a model alone.
 #[test]
 fn a_model_is_replaced_by_a_model_alone() {

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
-pub use place::{HeldDir, hold, settle};
+pub use place::{HeldDir, end_of, hold, settle};
 use place::{Place, own_link, taken};
 
 /// Who was to read what is written has closed its end: it has what it wanted.
@@ -89,6 +89,11 @@ impl Whole {
                 })
             }
         }
+    }
+
+    /// What is written to.
+    pub fn file(&self) -> &File {
+        &self.file
     }
 
     fn in_place(file: File) -> Self {
@@ -321,6 +326,39 @@ mod tests {
             written(path).unwrap();
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_link_to_nothing_yet_is_followed_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, at(name)).unwrap();
+        std::fs::create_dir(at("far")).unwrap();
+        link("far/f", "one");
+        link("../one", "far/two");
+        for settled in [false, true] {
+            if settled {
+                settle(&at("far/two")).unwrap();
+            }
+            written(&at("far/two")).unwrap();
+            assert!(at("one").is_symlink() && at("far/two").is_symlink());
+            assert!(!at("far/f").is_symlink());
+            assert_eq!(std::fs::read(at("far/f")).unwrap(), b"new");
+            std::fs::remove_file(at("far/f")).unwrap();
+        }
+        link("none/f", "lost");
+        let error = written(&at("lost")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(error.to_string().contains("none/f"), "{error}");
+        link("b", "a");
+        link("a", "b");
+        link("far/d/", "dir");
+        for name in ["a", "dir"] {
+            assert!(settle(&at(name)).is_err(), "{name}");
+            written(&at(name)).unwrap_err();
+        }
+        assert!(at("a").is_symlink() && at("lost").is_symlink() && at("dir").is_symlink());
+        assert_eq!(std::fs::read_dir(at("far")).unwrap().count(), 1);
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! The block device beneath a mount, from sysfs.
 
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fsage_core::{DevId, DeviceCounters};
 
-use crate::mounts::Mount;
+use crate::mounts::{self, Mount};
 
 /// A block device or a partition of one.
 #[derive(Debug, Clone)]
@@ -56,6 +56,29 @@ impl BlockDevice {
         })
     }
 
+    /// The device of a directory of sysfs, or of a link to it.
+    pub(crate) fn of_sysfs(path: &Path) -> Option<BlockDevice> {
+        let text = std::fs::read_to_string(path.join("dev")).ok()?;
+        Self::of_dev(mounts::parse_dev(&text)?)
+    }
+
+    /// The disk of a partition, the members of a volume.
+    pub(crate) fn beneath(&self) -> Vec<BlockDevice> {
+        if self.sysfs.join("partition").exists() {
+            let disk = self.sysfs.parent().and_then(Self::of_sysfs);
+            return disk.into_iter().collect();
+        }
+        let Ok(members) = std::fs::read_dir(self.sysfs.join("slaves")) else {
+            return Vec::new();
+        };
+        let mut paths: Vec<PathBuf> = members.filter_map(|m| Some(m.ok()?.path())).collect();
+        paths.sort();
+        paths
+            .iter()
+            .filter_map(|path| Self::of_sysfs(path))
+            .collect()
+    }
+
     /// The number of the disk: of the one that holds it, if it is a partition.
     pub fn disk(&self) -> DevId {
         let number = |text: String| {
@@ -72,7 +95,7 @@ impl BlockDevice {
     }
 
     /// Its directory in sysfs.
-    pub(crate) fn sysfs(&self) -> &std::path::Path {
+    pub(crate) fn sysfs(&self) -> &Path {
         &self.sysfs
     }
 

@@ -203,7 +203,10 @@ fn overview(comparison: &Comparison, width: u16) -> TextTable {
             units::metric(m.a.mean, &m.unit),
             units::metric(m.b.mean, &m.unit),
             m.ratio.map_or_else(
-                || format!("x{:.3} (no bounds)", m.b.mean / m.a.mean),
+                || match quotient(m) {
+                    Some(value) => format!("x{value:.3} (no bounds)"),
+                    None => "-".to_owned(),
+                },
                 |r| match ends(&r).as_str() {
                     "" | UNUSABLE => format!("x{:.3} (unusable)", r.value),
                     ends => format!("x{:.3} ({ends})", r.value),
@@ -294,13 +297,17 @@ fn table(metrics: &[&ComparedMetric], width: u16) -> String {
         _ => units::with_ends(samples.mean, samples.lower, samples.upper, unit),
     };
     for m in metrics {
-        let ratio = m.ratio.as_ref();
+        let times = quotient(m);
         table.row([
             m.metric.clone(),
             mean(&m.a, &m.unit),
             mean(&m.b, &m.unit),
-            format!("{:.3}", ratio.map_or(m.b.mean / m.a.mean, |r| r.value)),
-            ratio.map_or_else(|| "no bounds".to_owned(), ends),
+            times.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}")),
+            match m.ratio.as_ref() {
+                Some(ratio) => ends(ratio),
+                None if times.is_some() => "no bounds".to_owned(),
+                None => String::new(),
+            },
             m.test.map_or(String::new(), |t| probability(t.p_corrected)),
             m.effect
                 .map_or(String::new(), |e| format!("{:.2}", e.hedges_g)),
@@ -308,6 +315,12 @@ fn table(metrics: &[&ComparedMetric], width: u16) -> String {
         ]);
     }
     table.render()
+}
+
+/// How many times the mean of `a` that of `b` is; there is no such number where that of `a` is 0.
+fn quotient(m: &ComparedMetric) -> Option<f64> {
+    let value = m.ratio.map_or(m.b.mean / m.a.mean, |r| r.value);
+    value.is_finite().then_some(value)
 }
 
 fn ends(estimate: &Estimate) -> String {
@@ -513,6 +526,54 @@ mod tests {
         let said = table(&[&m], 80);
         for word in ["2.169", "no bounds", "0.4385", "not significant"] {
             assert!(said.contains(word), "`{word}` is missing:\n{said}");
+        }
+    }
+
+    #[test]
+    fn there_is_no_ratio_to_nothing() {
+        let all = [
+            metric("user", "ns", 0.0, 0.0),
+            metric("swaps", "", 0.0, 5.0),
+            metric("gone", "", 5.0, 0.0),
+        ];
+        let side = |configuration: &str| ComparedSide {
+            experiment: 0,
+            configuration: configuration.into(),
+            target: "/t".into(),
+            workload: "w".into(),
+            runs: 10,
+            virtual_time: false,
+        };
+        let comparison = Comparison {
+            format: String::new(),
+            comparison_version: 2,
+            experiments: Vec::new(),
+            pairs: vec![ComparedPair {
+                a: side("a"),
+                b: side("b"),
+                metrics: all.to_vec(),
+                differences: Vec::new(),
+                warnings: Vec::new(),
+            }],
+            families: Vec::new(),
+            not_compared: Vec::new(),
+            warnings: Vec::new(),
+        };
+        let tables = [
+            table(&all.each_ref(), 120),
+            overview(&comparison, 120).render(),
+        ];
+        for said in tables {
+            for name in ["user", "swaps"] {
+                let row = said.lines().find(|row| row.contains(name)).unwrap();
+                let has = |word: &str| row.split_whitespace().any(|found| found == word);
+                assert!(has("-") && !row.contains("bounds"), "{said}");
+                assert!(!row.contains("NaN") && !row.contains("inf"), "{said}");
+            }
+            assert!(
+                said.contains("0.000") && said.contains("no bounds"),
+                "{said}"
+            );
         }
     }
 

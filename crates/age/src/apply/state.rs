@@ -6,7 +6,8 @@
 //! holds it has it locked: two runs would each go on with what the other did.
 
 use std::fs::{File, Metadata, TryLockError};
-use std::io;
+use std::io::{self, Read};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,9 @@ use fsage_format::result::aged::{AgedDay, AgedTally};
 const MAGIC: u64 = u64::from_le_bytes(*b"FSGAGED2");
 const HEAD_WORDS: usize = 128;
 const HEAD_BYTES: usize = HEAD_WORDS * 8;
+/// Where the words are that tell the machine's run and the target.
+const BOOT: Range<usize> = 5..7;
+const TARGET: Range<usize> = 7..9;
 /// Where the words that change begin, with their checksum and that of all before them, and the open files among them.
 const CHANGING: usize = 24;
 const OPEN: usize = 38;
@@ -38,6 +42,14 @@ pub enum StateError {
     /// Another run is at it.
     #[error("keep what was done in {}: it is in use by another fsage; expected an output of its own", .0.display())]
     InUse(PathBuf),
+    /// Something else is there.
+    #[error("keep what was done in {}: {why}", path.display())]
+    Taken {
+        /// The file.
+        path: PathBuf,
+        /// What it is, and what can be done.
+        why: &'static str,
+    },
     /// It is of something else.
     #[error("go on with {}: {why}", path.display())]
     Other {
@@ -108,9 +120,9 @@ fn opened(path: &Path) -> Result<File, StateError> {
 }
 
 impl State {
-    /// Begins one; what stands there is replaced.
+    /// Begins one. It takes the place of an empty file and of a state that nobody can go on with, and of nothing else.
     pub fn create(path: &Path, identity: &Identity) -> Result<Self, StateError> {
-        let file = anew(path)?;
+        let file = anew(path, identity)?;
         let mut words = fixed(identity);
         words.resize(CHANGING, 0);
         let state = Self {
@@ -331,20 +343,22 @@ impl State {
     }
 }
 
-/// A new file in the place of what stands there, unless that is another run's.
-fn anew(path: &Path) -> Result<File, StateError> {
+/// A new file in the place of what stands there, unless that is another run's or no state at all.
+fn anew(path: &Path, identity: &Identity) -> Result<File, StateError> {
     let failed = |source| StateError::Io {
         path: path.to_owned(),
         source,
     };
     let mut before = None;
     if let Ok(there) = std::fs::symlink_metadata(path) {
-        // What cannot be opened is no file that this user's fsage keeps.
-        before = there.is_file().then(|| File::open(path).ok()).flatten();
-        if let Some(file) = &before {
-            lock(file, path)?;
-        }
         // Not written through a link.
+        if !there.is_file() {
+            return Err(taken(path, NO_STATE));
+        }
+        let file = File::open(path).map_err(failed)?;
+        lock(&file, path)?;
+        replaceable(&file, path, identity)?;
+        before = Some(file);
         match std::fs::remove_file(path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
             _ => {}
@@ -363,6 +377,50 @@ fn anew(path: &Path) -> Result<File, StateError> {
     lock(&file, path)?;
     drop(before);
     Ok(file)
+}
+
+const NO_STATE: &str = "it is there and is no state of an aging run, which fsage does not replace: remove it first, or name \
+     another file for -o";
+
+fn taken(path: &Path, why: &'static str) -> StateError {
+    StateError::Taken {
+        path: path.to_owned(),
+        why,
+    }
+}
+
+/// Fails unless a file is empty, or a state that begins anew with this run: of the same target, or of what a machine that
+/// was started since has lost.
+fn replaceable(file: &File, path: &Path, identity: &Identity) -> Result<(), StateError> {
+    let mut bytes = Vec::new();
+    let read = file.take(CHANGING as u64 * 8).read_to_end(&mut bytes);
+    read.map_err(|source| StateError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let words: Vec<u64> = bytes
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .copied()
+        .map(u64::from_le_bytes)
+        .collect();
+    if words.first() != Some(&MAGIC) {
+        return Err(taken(path, NO_STATE));
+    }
+    let expected = fixed(identity);
+    let is_same = |at: Range<usize>| words.get(at.clone()) == expected.get(at);
+    if is_same(BOOT) && !is_same(TARGET) {
+        return Err(taken(
+            path,
+            "it is what an unfinished run on another target has left, with which --resume on that target goes on; remove it \
+             first, or name another file for -o",
+        ));
+    }
+    Ok(())
 }
 
 /// Keeps others of fsage's from what was done until `file` is closed.
@@ -414,11 +472,11 @@ fn belongs(words: &[u64], identity: &Identity) -> Result<(), &'static str> {
     let parts = [
         (1..5, "it is of another workload"),
         (
-            5..7,
+            BOOT,
             "the machine was started anew since, and what the target had not written then is lost; expected a \
              new target",
         ),
-        (7..9, "it is of another target"),
+        (TARGET, "it is of another target"),
         (9..11, "it was begun with another --fast or --seed"),
     ];
     for (at, why) in parts {

@@ -23,8 +23,8 @@ pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
     let output = out::file(&args.output, args.json, &AtomicBool::new(false))?;
     // Names that are hidden cannot be had back.
     apart([&*args.file, &*args.key_file], [&*output])?;
-    may_replace(&output, Made::Own)?;
     let kind = fsage_format::sniff(&args.file)?;
+    may_replace(&output, Made::Own(kind))?;
     let key = Anonymizer::from_key_file(&args.key_file, args.keep_extensions)?;
     let (content, (rows, whole)) = match kind {
         FileKind::Trace => (Content::Trace, trace(args, &output, key)?),

@@ -45,7 +45,12 @@ pub fn run(args: &ImportArgs) -> Result<Exit> {
     apart([&*args.file], [&*args.output])?;
     foreign(&args.file)?;
     not_empty(args)?;
-    writable(&args.output, Made::Own)?;
+    let kind = match extension(&args.output) {
+        "fss" => FileKind::Snapshot,
+        "fsp" => FileKind::Profile,
+        _ => FileKind::Trace,
+    };
+    writable(&args.output, Made::Own(kind))?;
     let imported = match (args.from, extension(&args.output)) {
         (ImportFormat::Strace, "fst") => strace(args)?,
         (ImportFormat::FioIolog, "fst") => fio_iolog(args)?,

@@ -21,7 +21,7 @@ use fsage_report::{layout, plot, units};
 use crate::args::LayoutArgs;
 use crate::exit::{Exit, Interrupted, UsageError};
 use crate::files::{apart, no_stream, open_snapshot, writable};
-use crate::made::Made;
+use crate::made::{Made, mark};
 use crate::out;
 
 /// What is looked at.
@@ -74,7 +74,7 @@ pub fn run(args: &LayoutArgs) -> Result<Exit> {
         against,
     };
     if let Some(svg) = &args.svg {
-        write_whole(svg, plot::scores(&result)?.as_bytes())?;
+        write_whole(svg, mark::plot(plot::scores(&result)?).as_bytes())?;
     }
     if args.json {
         out::document(&result)?;

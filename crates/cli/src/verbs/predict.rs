@@ -9,6 +9,7 @@ use fsage_experiment::predicting::{
 };
 use fsage_experiment::running::RunRequest;
 use fsage_experiment::target;
+use fsage_format::FileKind;
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::prediction::Prediction;
 use fsage_format::trace::{TraceMeta, TraceReader};
@@ -84,7 +85,7 @@ pub fn run(args: &PredictArgs) -> Result<Exit> {
     let reads = reads.chain(made_from.iter().map(PathBuf::as_path));
     apart(reads, args.annotate.as_deref())?;
     if let Some(path) = &args.annotate {
-        may_replace(path, Made::Own)?;
+        may_replace(path, Made::Own(FileKind::Trace))?;
     }
     let subject = subject(args, workload)?;
     let mut reader = open_whole_trace(&subject.path, args.allow_lossy)?;

@@ -10,6 +10,7 @@ use fsage_core::{ColdMethod, ColdPolicy, TargetSpec};
 use fsage_experiment::one_cpu::{self, OneCpu};
 use fsage_experiment::profiling::profile_target;
 use fsage_experiment::target;
+use fsage_format::FileKind;
 use fsage_format::profile::{Absent, SystemProfile};
 use fsage_host::resident::Resident;
 use fsage_host::signals;
@@ -21,7 +22,7 @@ use crate::args::{ColdArg, ProfileArgs};
 use crate::exit::{Exit, UsageError};
 use crate::files::{apart, writable};
 use crate::limits;
-use crate::made::Made;
+use crate::made::{Made, may_replace};
 use crate::{out, ui};
 
 /// Says where a result went that was not to take the place of a better one.
@@ -55,7 +56,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
     let (file, json) = out::places(Some(output), args.json);
     if let Some(file) = file {
         apart(spec.uses().iter().map(PathBuf::as_path), [file])?;
-        writable(file, Made::Own)?;
+        may_write(file)?;
     }
     if spec.wants_isolation() {
         fsage_host::isolate()?;
@@ -134,6 +135,21 @@ fn place_of(measured: &SystemProfile, file: &Path) -> PathBuf {
     if measured.incomplete.is_none() || !is_whole() {
         return file.to_owned();
     }
+    part_of(file)
+}
+
+/// Fails where the profile, or the part of one that goes beside it, would take the place of something else.
+fn may_write(file: &Path) -> Result<()> {
+    let made = Made::Own(FileKind::Profile);
+    writable(file, made)?;
+    if file.is_file() {
+        may_replace(&part_of(file), made)?;
+    }
+    Ok(())
+}
+
+/// Where one that is a part goes instead.
+fn part_of(file: &Path) -> PathBuf {
     let mut part = file.as_os_str().to_owned();
     part.push(".part");
     part.into()

@@ -7,6 +7,7 @@ use anyhow::Result;
 use fsage_exec::replay::{BuildError, Order, Pace};
 use fsage_experiment::replaying::{ReplayRequest, ReplayingError, Stage, replay};
 use fsage_experiment::target;
+use fsage_format::FileKind;
 use fsage_format::record::write_whole;
 use fsage_format::result::replay::Replay;
 use fsage_host::signals;
@@ -54,7 +55,12 @@ pub fn run(args: &ReplayArgs) -> Result<Exit> {
         open_whole_snapshot(path, args.allow_lossy)?;
     }
     let stop = signals::install()?;
-    outputs(output, "--trace", measured)?;
+    outputs(
+        output,
+        "--trace",
+        measured,
+        [FileKind::Replay, FileKind::Trace],
+    )?;
     for path in output.into_iter().chain(measured) {
         out::wait_for_reader(path, &stop)?;
     }

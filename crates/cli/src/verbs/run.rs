@@ -7,6 +7,7 @@ use anyhow::Result;
 use fsage_core::Seed;
 use fsage_experiment::running::{Ran, RunRequest, run_workload};
 use fsage_experiment::target;
+use fsage_format::FileKind;
 use fsage_format::record::write_whole;
 use fsage_format::result::run::WorkloadRun;
 use fsage_host::signals;
@@ -40,7 +41,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     };
     let (output, json) = out::places(args.output.as_deref(), args.json);
     let trace = args.trace.as_deref();
-    outputs(output, "--trace", trace)?;
+    outputs(output, "--trace", trace, [FileKind::Run, FileKind::Trace])?;
     if target.wants_isolation() {
         fsage_host::isolate()?;
     }
@@ -185,7 +186,7 @@ fn exit(result: &WorkloadRun) -> Exit {
 }
 
 fn to_trace(path: &Path, args: &RunArgs, request: &RunRequest, stop: &AtomicBool) -> Result<Exit> {
-    writable(path, Made::Own)?;
+    writable(path, Made::Own(FileKind::Trace))?;
     out::wait_for_reader(path, stop)?;
     let generated = generated::write(path, request, stop)?;
     ui::line(&format!(

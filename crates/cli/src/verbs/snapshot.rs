@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use fsage_experiment::tree::write_snapshot;
+use fsage_format::FileKind;
 use fsage_format::result::summary::SnapshotSummary;
 use fsage_format::snapshot::SnapshotReader;
 use fsage_host::signals;
@@ -23,7 +24,7 @@ const ERRORS_SAID: usize = 20;
 pub fn run(args: &SnapshotArgs) -> Result<Exit> {
     let stop = signals::install()?;
     let output = out::file(&args.output, args.json, &stop)?;
-    may_replace(&output, Made::Own)?;
+    may_replace(&output, Made::Own(FileKind::Snapshot))?;
     let (summary, kept) = write_snapshot(&args.dir, &output, args.previous.as_deref(), &stop)?;
     if let Some(previous) = &args.previous {
         tell_cut(previous, &output);

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use fsage_capture::{Buffers, CaptureRequest, CaptureStart, CaptureSummary, Method, Notice, What};
 use fsage_core::Pid;
 use fsage_experiment::tracing::{Beside, Traced, default_spool_mib, trace_to};
+use fsage_format::FileKind;
 use fsage_format::result::summary::TraceSummary;
 use fsage_format::whole::ReaderGone;
 use fsage_host::signals;
@@ -32,7 +33,7 @@ pub fn run(mut args: TraceArgs) -> Result<Exit> {
     let asked = std::mem::take(&mut args.output);
     let to_stdout = asked == Path::new("-");
     let output = out::file(&asked, args.json, &stop)?;
-    writable(&output, Made::Own)?;
+    writable(&output, Made::Own(FileKind::Trace))?;
     let json = args.json;
     let is_command = args.pid.is_empty();
     let mut request = request(args)?;

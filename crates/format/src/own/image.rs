@@ -153,6 +153,11 @@ impl ImageWriter {
         })
     }
 
+    /// What is written to.
+    pub fn file(&self) -> &File {
+        self.to.get_ref().file()
+    }
+
     /// Takes the next piece, at most [`PIECE_BYTES`] and after those before.
     pub fn push(&mut self, place: u64, bytes: &[u8]) -> Result<(), FormatError> {
         let failed = |e| FormatError::io("write", &self.path, e);

@@ -33,6 +33,12 @@ pub(crate) use schema::primitive;
 pub use trailer::Checksum;
 pub(crate) use writer::{Buffer, Data, PieceWriter, schema_error};
 
+/// Whether a file begins as those of pieces do, whose first trailer stands before the first piece.
+pub fn begins_like(begin: &[u8]) -> bool {
+    let behind = begin.strip_prefix(PARQUET_MAGIC);
+    behind.is_some_and(|behind| behind.starts_with(trailer::HEAD_MAGIC))
+}
+
 /// Metadata entry that names the format: `trace`, `snapshot`.
 pub(crate) const ENTRY_FORMAT: &str = "fsage.format";
 /// Metadata entry that holds the format's version.

@@ -126,8 +126,9 @@ impl Place {
             (held, path.to_owned())
         } else {
             // Through symbolic links, so that the file and not the link is replaced.
-            let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-            (Arc::new(open_dir(directory_of(&real))?), real)
+            let real = end_of(path)?;
+            let dir = open_dir(directory_of(&real)).map_err(|why| leads_nowhere(path, &real, why));
+            (Arc::new(dir?), real)
         };
         let name = real.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let mut place = Self {
@@ -267,6 +268,40 @@ fn shortened(name: &std::ffi::OsStr) -> OsString {
     use std::os::unix::ffi::OsStrExt;
     let bytes = name.as_bytes();
     std::ffi::OsStr::from_bytes(bytes.get(..bytes.len().min(200)).unwrap_or_default()).to_owned()
+}
+
+/// As many links as the kernel follows (path_resolution(7)).
+const MAX_LINKS: u32 = 40;
+
+/// Where a path leads through symbolic links, also where nothing stands at their end yet.
+///
+/// # Errors
+/// The links lead in a circle, or to a name that no file can have.
+pub fn end_of(path: &Path) -> io::Result<PathBuf> {
+    let mut at = path.to_owned();
+    for _ in 0..=MAX_LINKS {
+        if let Ok(real) = at.canonicalize() {
+            return Ok(real);
+        }
+        // What is no link, or cannot be looked at, is told by who opens it.
+        let Ok(to) = std::fs::read_link(&at) else {
+            return Ok(at);
+        };
+        if to.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        at = directory_of(&at).join(to);
+    }
+    Err(Errno::LOOP.into())
+}
+
+/// What is said of a directory that cannot be opened: behind a link its name is not the one that was given.
+fn leads_nowhere(path: &Path, real: &Path, why: io::Error) -> io::Error {
+    if real == path {
+        return why;
+    }
+    let text = format!("it is a link to {}: {why}", real.display());
+    io::Error::new(why.kind(), text)
 }
 
 fn open_dir(dir: &Path) -> io::Result<OwnedFd> {

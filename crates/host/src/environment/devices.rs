@@ -36,33 +36,14 @@ fn add(device: &BlockDevice, depth: u32, all: &mut Vec<DeviceRecord>) {
     if let Some(holder) = holder {
         add(&holder, depth + 1, all);
     }
-    for below in beneath(device) {
+    for below in device.beneath() {
         add(&below, depth + 1, all);
     }
 }
 
-/// The disk of a partition, the members of a volume.
-fn beneath(device: &BlockDevice) -> Vec<BlockDevice> {
-    let sysfs = device.sysfs();
-    if sysfs.join("partition").exists() {
-        return sysfs.parent().and_then(of_sysfs).into_iter().collect();
-    }
-    let Ok(members) = std::fs::read_dir(sysfs.join("slaves")) else {
-        return Vec::new();
-    };
-    let mut paths: Vec<PathBuf> = members.filter_map(|m| Some(m.ok()?.path())).collect();
-    paths.sort();
-    paths.iter().filter_map(|path| of_sysfs(path)).collect()
-}
-
-fn of_sysfs(path: &Path) -> Option<BlockDevice> {
-    let dev = mounts::parse_dev(&read(path.join("dev"))?)?;
-    BlockDevice::of_dev(dev)
-}
-
 /// The device of any name in /dev, as btrfs tells its members.
 pub(super) fn of_name(name: &str) -> Option<BlockDevice> {
-    of_sysfs(&Path::new("/sys/class/block").join(name))
+    BlockDevice::of_sysfs(&Path::new("/sys/class/block").join(name))
 }
 
 fn describe(device: &BlockDevice, depth: u32) -> DeviceRecord {

@@ -4,18 +4,25 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use fsage_format::FormatError;
+use fsage_core::Errno;
 use fsage_format::image::{Aged, ImageHead, ImageWriter};
+use fsage_format::{FormatError, whole};
 
-use super::restore::{about_image, data_of};
+use super::carrier::lies_on;
+use super::restore::{about_image, data_of, unless};
 use crate::{HostError, HostFs, HostOptions, freeze, machine};
 
 /// `_IOWR('X', 121, struct fstrim_range)` of linux/fs.h.
 const FITRIM: libc::Ioctl = 0xc018_5879_u32 as libc::Ioctl;
+
+/// How long a file system stays frozen without a piece of it being kept. A write that waits for it shows itself by this
+/// alone where what lies between cannot be seen; a device or a pipe that is slower than that is not waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Keeps the file system that is mounted on a directory. A scratch file system of this process is unmounted
 /// meanwhile, and mounted again; any other is frozen, so that nobody changes it. Returns the bytes of data.
@@ -108,13 +115,13 @@ fn frozen(
             "it is the machine's root, which is never frozen; expected another file system",
         ));
     }
-    let place = to.parent().filter(|p| !p.as_os_str().is_empty());
-    let place = std::fs::metadata(place.unwrap_or(Path::new(".")));
-    let own = std::fs::metadata(fs.dir());
-    if matches!((&place, &own), (Ok(place), Ok(own)) if place.dev() == own.dev()) {
-        return Err(refused(
-            "the image would lie in it, expected another file system for -o",
-        ));
+    // Before it is begun: an image that stands there may have to be emptied for that.
+    let end = whole::end_of(to).map_err(|e| HostError::at("write image", to, e))?;
+    let place = end.parent().filter(|p| !p.as_os_str().is_empty());
+    let place = place.unwrap_or(Path::new("."));
+    let lies_in_it = "the image would lie in it, expected another file system for -o";
+    if File::open(place).is_ok_and(|dir| lies_on(dir.as_fd(), place, fs)) {
+        return Err(refused(lies_in_it));
     }
     // Of one that lies on none the mount table has a name there, or what serves it.
     let of_block = std::fs::metadata(device).is_ok_and(|about| about.file_type().is_block_device());
@@ -124,32 +131,76 @@ fn frozen(
             head.file_system
         )));
     }
-    let from = File::open(device).map_err(|e| HostError::at("open device", device, e))?;
+    let from = past_cache(device).map_err(|e| HostError::at("open device", device, e))?;
     head.size_bytes = rustix::fs::seek(&from, rustix::fs::SeekFrom::End(0))
         .map_err(|e| HostError::at("measure", device, e))?;
-    freeze::while_frozen(fs.root().as_fd(), || write(&from, &head, to, stop))
-        .map_err(|errno| refused(&format!("it cannot be frozen for that: {errno}")))?
+    let mut writer = begin(to, &head)?;
+    if lies_on(writer.file().as_fd(), &end, fs) {
+        return Err(refused(lies_in_it));
+    }
+    let filled = freeze::while_frozen(fs.root().as_fd(), PATIENCE, |sign| {
+        let goes_on = &mut || unless(stop).and_then(|()| sign.give());
+        fill(&mut writer, &from, &head, to, goes_on)
+    });
+    match filled {
+        Err(Errno::ETIMEDOUT) => Err(refused(&format!(
+            "nothing of it was kept for {} s, and it was thawed; expected -o where no write waits for it",
+            PATIENCE.as_secs()
+        ))),
+        Err(errno) => Err(refused(&format!("it cannot be frozen for that: {errno}"))),
+        Ok(filled) => filled.and_then(|()| end_of(writer, to)),
+    }
+}
+
+/// Opens the device of a mounted file system. Of a device the cache has what was read of it before, as by this, and not
+/// what files were given since.
+fn past_cache(device: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.read(true);
+    let direct = options.custom_flags(libc::O_DIRECT).open(device);
+    direct.or_else(|_| File::open(device))
 }
 
 fn write(from: &File, head: &ImageHead, to: &Path, stop: &AtomicBool) -> Result<u64, HostError> {
-    let failed = |e: FormatError| {
-        HostError::io(
-            format!("keep {}", to.display()),
-            std::io::Error::other(e.to_string()),
-        )
-    };
-    let mut writer = ImageWriter::create(to, head).map_err(failed)?;
+    let mut writer = begin(to, head)?;
+    fill(&mut writer, from, head, to, &mut || unless(stop))?;
+    end_of(writer, to)
+}
+
+fn begin(to: &Path, head: &ImageHead) -> Result<ImageWriter, HostError> {
+    ImageWriter::create(to, head).map_err(|e| failed(to, &e))
+}
+
+/// Puts the image under its name; returns its bytes of data.
+fn end_of(writer: ImageWriter, to: &Path) -> Result<u64, HostError> {
+    let data_bytes = writer.data_bytes;
+    writer.finish().map_err(|e| failed(to, &e))?;
+    Ok(data_bytes)
+}
+
+fn failed(to: &Path, error: &FormatError) -> HostError {
+    HostError::io(
+        format!("keep {}", to.display()),
+        std::io::Error::other(error.to_string()),
+    )
+}
+
+/// Writes all data; before each piece that is read it asks whether to go on.
+fn fill(
+    writer: &mut ImageWriter,
+    from: &File,
+    head: &ImageHead,
+    to: &Path,
+    goes_on: &mut dyn FnMut() -> std::io::Result<()>,
+) -> Result<(), HostError> {
     let mut push = |at, block: &[u8]| {
         writer.push(at, block).map_err(|e| match e {
             FormatError::Io { source, .. } => source,
             other => std::io::Error::other(other.to_string()),
         })
     };
-    data_of(from, head.size_bytes, stop, &mut push)
-        .map_err(|e| HostError::at("write image", to, e))?;
-    let data_bytes = writer.data_bytes;
-    writer.finish().map_err(failed)?;
-    Ok(data_bytes)
+    data_of(from, head.size_bytes, goes_on, &mut push)
+        .map_err(|e| HostError::at("write image", to, e))
 }
 
 /// Lets the device forget what is free. Not every file system or device can.

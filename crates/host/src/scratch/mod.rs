@@ -5,6 +5,7 @@
 //! isolation a kill leaves the mount.
 
 mod allowed;
+mod carrier;
 pub mod daemon;
 pub mod disk;
 mod dup;

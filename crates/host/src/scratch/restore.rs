@@ -19,6 +19,8 @@ use crate::HostError;
 /// What is read and written at once; what is zero in pieces of a block is left out.
 const PIECE_BYTES: usize = 1 << 20;
 const BLOCK_BYTES: usize = 64 << 10;
+/// No device wants what is read past the cache to lie at a multiple of more.
+const ALIGNED: usize = 4096;
 
 /// Places of a copy that are held against the image.
 const SAMPLES: u64 = 64;
@@ -242,21 +244,32 @@ fn check(file: &File, bytes: u64, copy: &File) -> std::io::Result<()> {
 /// Copies what is not a hole and not zero.
 fn copy_data(from: &File, to: &File, bytes: u64, stop: &AtomicBool) -> std::io::Result<u64> {
     let mut copied = 0;
-    data_of(from, bytes, stop, &mut |at, block| {
+    data_of(from, bytes, &mut || unless(stop), &mut |at, block| {
         copied += block.len() as u64;
         to.write_all_at(block, at)
     })?;
     Ok(copied)
 }
 
-/// Tells each block of a file that is not a hole and not zero.
+/// Fails once it is to stop.
+pub(super) fn unless(stop: &AtomicBool) -> std::io::Result<()> {
+    if stop.load(Ordering::Relaxed) {
+        return Err(std::io::ErrorKind::Interrupted.into());
+    }
+    Ok(())
+}
+
+/// Tells each block of a file that is not a hole and not zero. Before each piece that is read it asks whether to go on.
 pub(super) fn data_of(
     from: &File,
     bytes: u64,
-    stop: &AtomicBool,
+    goes_on: &mut dyn FnMut() -> std::io::Result<()>,
     each: &mut dyn FnMut(u64, &[u8]) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
-    let mut buffer = vec![0; PIECE_BYTES];
+    // Where devices that are read past the cache put it.
+    let mut room = vec![0u8; PIECE_BYTES + ALIGNED];
+    let skip = room.as_ptr().align_offset(ALIGNED).min(ALIGNED);
+    let buffer = room.get_mut(skip..).unwrap_or_default();
     let mut at = 0;
     while at < bytes {
         // File systems without holes have data everywhere.
@@ -271,9 +284,7 @@ pub(super) fn data_of(
             Err(_) => bytes,
         };
         while at < end {
-            if stop.load(Ordering::Relaxed) {
-                return Err(std::io::ErrorKind::Interrupted.into());
-            }
+            goes_on()?;
             let want = (end - at).min(PIECE_BYTES as u64) as usize;
             let piece = buffer.get_mut(..want).unwrap_or_default();
             from.read_exact_at(piece, at)?;

@@ -67,8 +67,25 @@ fn serves(line: &str) -> bool {
     line.starts_with("disk serve") || line.starts_with("slowfs")
 }
 
-/// A result of fsage, which others may take the place of.
-const FORMER: &[u8] = b"{\"format\":\"fsage run\"}";
+/// What fsage may take the place of by what a line writes: a file of the same kind.
+fn former(line: &str) -> Vec<u8> {
+    let text = match line {
+        _ if line.contains("--to strace") => {
+            "strace: made by fsage (export --to strace), not recorded\n"
+        }
+        // Whose first line is long: an empty file is replaced by all.
+        _ if line.contains("--to csv") => "",
+        _ if line.contains("--to hbench") => "# slow\nBC 8192\nLUS_BC 0.004\n",
+        _ if line.starts_with("model") => "format = \"fsm\"\n",
+        _ if line.contains("short-lived") => "format = \"fsage short-lived files\"\n",
+        _ if line.starts_with("replay") => "{\"format\":\"fsage replay\"}",
+        _ if line.starts_with("run") && !line.contains("--to-trace") => {
+            "{\"format\":\"fsage run\"}"
+        }
+        _ => "PAR1FSGPIECE and damage",
+    };
+    text.into()
+}
 
 pub fn case(world: &mut World, random: &mut Pcg64Mcg) -> Result<()> {
     let place = world.place()?;
@@ -116,7 +133,8 @@ fn full(world: &mut World, random: &mut Pcg64Mcg, place: &Path) -> Result<()> {
         _ => "out.fst",
     });
     let room = random.random_range(0..30) * 4096;
-    let filled = std::fs::write(&out, FORMER)
+    let former = former(line);
+    let filled = std::fs::write(&out, &former)
         .and_then(|()| std::fs::write(disk.join("filler"), vec![1; (120 << 10) - room]));
     filled.context("fill a disk")?;
     let mut command = case::fsage(world, place, &[]);
@@ -128,10 +146,10 @@ fn full(world: &mut World, random: &mut Pcg64Mcg, place: &Path) -> Result<()> {
     let after = std::fs::read(&out).unwrap_or_default();
     // Of a trace or a profile what was measured is kept, and said to be cut.
     let keeps = line.starts_with("trace") || line.contains("--to-trace");
-    if ran.code == Some(0) && after == FORMER {
+    if ran.code == Some(0) && after == former {
         world.fail(&format!("{what}: done, but nothing was written"), None);
     }
-    if ran.code != Some(0) && after != FORMER && !keeps {
+    if ran.code != Some(0) && after != former && !keeps {
         world.fail(
             &format!("{what}: the former result is gone ({} bytes)", after.len()),
             None,

@@ -35,7 +35,7 @@ pub fn run(args: &AgeApplyArgs) -> Result<Exit> {
     let workload = open_whole_trace(&args.workload, args.allow_lossy)?;
     made_of(&workload, &args.workload)?;
     let stop = signals::install()?;
-    outputs(output, "--keep", keep)?;
+    outputs(output, "--keep", keep, [FileKind::AgedRun, FileKind::Image])?;
     if args.resume {
         unfinished(output)?;
     }

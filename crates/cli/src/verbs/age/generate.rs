@@ -8,6 +8,7 @@ use fsage_age::generate::{
     Source, Wanted, generate, of_profile,
 };
 use fsage_core::Seed;
+use fsage_format::FileKind;
 use fsage_format::result::aging::AgeGenerated;
 use fsage_host::signals;
 use fsage_report::{page::quoted, units};
@@ -30,7 +31,7 @@ pub fn run(args: &AgeGenerateArgs) -> Result<Exit> {
     let mut source = source(args, &wanted)?;
     let stop = signals::install()?;
     let output = out::file(&args.output, args.json, &stop)?;
-    writable(&output, Made::Own)?;
+    writable(&output, Made::Own(FileKind::Trace))?;
     let bar = ui::Progress::new(1, "planning the days");
     let mut step = |done: u32, all: u32, changes: u64| {
         let what = format!("days, in two passes; {} changes", units::count(changes));

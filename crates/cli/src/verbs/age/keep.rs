@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use fsage_experiment::aging::mark_of;
+use fsage_format::FileKind;
 use fsage_format::result::aged::AgeKept;
 use fsage_host::{scratch, signals};
 use fsage_report::units;
@@ -15,7 +16,7 @@ use crate::{out, ui};
 pub fn run(args: &AgeKeepArgs) -> Result<Exit> {
     apart([&*args.target], [&*args.output])?;
     let stop = signals::install()?;
-    writable(&args.output, Made::Own)?;
+    writable(&args.output, Made::Own(FileKind::Image))?;
     let (target, to) = (&*args.target, &*args.output);
     let aged = mark_of(target);
     let data_bytes = if target.is_dir() {

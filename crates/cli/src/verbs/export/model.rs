@@ -15,6 +15,7 @@ use fsage_workload::{Length, Role, wml as script};
 use super::Output;
 use crate::args::{ExportArgs, ExportFormat};
 use crate::exit::UsageError;
+use crate::made::mark;
 use crate::{out, ui};
 
 /// Refuses what is a file of fsage and no model, by what it is.
@@ -55,8 +56,13 @@ pub fn write(args: &ExportArgs, output: Output<'_>) -> Result<ConversionSummary>
         can_be_run(&exported.text, rounds)
             .with_context(|| format!("run the script that {name} comes to"))?;
     }
+    let comment = match args.to {
+        ExportFormat::Fio => ["; ", ""],
+        _ => ["# ", ""],
+    };
+    let text = mark::with(exported.text.clone(), comment);
     output
-        .write_all(exported.text.as_bytes())
+        .write_all(text.as_bytes())
         .with_context(|| format!("write {}", args.output.display()))?;
     Ok(ConversionSummary {
         file: args.output.clone(),

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use fsage_core::{Op, OpSource, PathTable};
+use fsage_format::FileKind;
 use fsage_format::record::write_whole;
 use fsage_format::result::model::{
     ChunkTry, IoTry, LeftOut, ModelBytes, ModelFit, ModelledOperation,
@@ -31,7 +32,7 @@ pub fn run(args: &ModelFitArgs) -> Result<Exit> {
         return super::fsm::run(args, &stop);
     }
     let output = out::file(&args.output, args.json, &stop)?;
-    may_replace(&output, Made::Model)?;
+    may_replace(&output, Made::Own(FileKind::FileRunner))?;
     let mut reader = open_whole_trace(&args.trace, args.allow_lossy)?;
     let whole = reader.loss().is_none();
     // What the capture was told to keep is kept, with or without a name.

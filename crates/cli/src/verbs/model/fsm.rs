@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, anyhow};
 use fsage_core::OpKind;
+use fsage_format::FileKind;
 use fsage_format::record::write_whole;
 use fsage_format::result::model::{FsmCount, FsmElapsed, FsmFit, FsmHits, FsmOtherwise};
 use fsage_format::trace::TraceReader;
@@ -23,7 +24,7 @@ const WITHIN_PERCENT: f64 = 10.0;
 /// Fits a model, and plays it against the trace.
 pub fn run(args: &ModelFitArgs, stop: &AtomicBool) -> Result<Exit> {
     let output = out::file(&args.output, args.json, stop)?;
-    may_replace(&output, Made::Model)?;
+    may_replace(&output, Made::Own(FileKind::Model))?;
     let mut reader = open_whole_trace(&args.trace, args.allow_lossy)?;
     let whole = reader.loss().is_none();
     let under = roots(&args.under, &reader);

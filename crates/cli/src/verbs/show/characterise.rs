@@ -20,7 +20,7 @@ use super::super::model::{all, roots};
 use crate::args::ShowArgs;
 use crate::exit::{Exit, UsageError};
 use crate::files::{apart, no_stream, open_trace, remark, writable};
-use crate::made::Made;
+use crate::made::{Made, mark};
 use crate::{out, ui};
 
 /// Whether it is; a mistake in what goes with it is an error.
@@ -63,7 +63,7 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
     let (a, mut whole) = characterised(args, &args.file, &stop)?;
     let Some(against) = &args.against else {
         if let Some(svg) = &args.svg {
-            write_whole(svg, plot::character::one(&a)?.as_bytes())?;
+            write_whole(svg, mark::plot(plot::character::one(&a)?).as_bytes())?;
         }
         print(args, &a, |width| {
             characterised::text(&a, args.details, width)
@@ -74,7 +74,7 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
     whole &= whole_too;
     let found = likeness(a, b);
     if let Some(svg) = &args.svg {
-        write_whole(svg, plot::character::two(&found)?.as_bytes())?;
+        write_whole(svg, mark::plot(plot::character::two(&found)?).as_bytes())?;
     }
     print(args, &found, |width| {
         characterised::against(&found, args.details, width)

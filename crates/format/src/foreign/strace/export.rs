@@ -18,6 +18,15 @@ use super::args::escape;
 use super::symbols;
 use crate::FormatError;
 
+/// The first line: a word of strace's own about itself, as those that read its text skip. By it a text that was written
+/// here is told from one that strace recorded, which looks the same and cannot be had again.
+const MARK: &str = "strace: made by fsage (export --to strace), not recorded\n";
+
+/// Whether a text begins as one that was written here.
+pub fn begins_like(begin: &[u8]) -> bool {
+    begin.starts_with(MARK.as_bytes())
+}
+
 /// How many operations were left out, by kind.
 pub type NotCarried = BTreeMap<&'static str, u64>;
 
@@ -39,6 +48,7 @@ pub struct StraceSink<W> {
     pair_latency_ns: Option<u64>,
     not_carried: NotCarried,
     line: Vec<u8>,
+    is_begun: bool,
 }
 
 impl<W: Write> StraceSink<W> {
@@ -55,11 +65,13 @@ impl<W: Write> StraceSink<W> {
             pair_latency_ns: None,
             not_carried: NotCarried::new(),
             line: Vec::new(),
+            is_begun: false,
         }
     }
 
     /// Flushes and says what was left out.
     pub fn finish(mut self) -> Result<NotCarried, FormatError> {
+        self.begin()?;
         for op in std::mem::take(&mut self.copies).into_values() {
             self.leave_out(&op);
         }
@@ -69,7 +81,17 @@ impl<W: Write> StraceSink<W> {
         Ok(self.not_carried)
     }
 
+    /// Writes the first line, once.
+    fn begin(&mut self) -> Result<(), FormatError> {
+        if std::mem::replace(&mut self.is_begun, true) {
+            return Ok(());
+        }
+        let written = self.output.write_all(MARK.as_bytes());
+        written.map_err(|e| FormatError::io("write", &self.name, e))
+    }
+
     fn write_op(&mut self, op: &Op, paths: &PathTable) -> Result<(), FormatError> {
+        self.begin()?;
         self.learn(op, paths);
         if op.kind == OpKind::CopyIn {
             if let Some(alone) = self.copies.insert(op.tid.0, *op) {

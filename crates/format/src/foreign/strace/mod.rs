@@ -45,7 +45,7 @@ use calls::{Importer, Taken};
 use line::{Event, Line, parse_call, parse_line};
 use order::Reorder;
 
-pub use export::{NotCarried, StraceSink};
+pub use export::{NotCarried, StraceSink, begins_like};
 
 /// How many lines that strace did not write are skipped whatever the length of the text; beyond it,
 /// 1 % of the lines read so far are.
