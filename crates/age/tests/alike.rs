@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsage_age::apply::{Applied, ApplyOptions, Observer, Stopped, apply};
 use fsage_age::generate::{Deletes, SnapshotOptions, SnapshotSource, Wanted, generate};
-use fsage_age::layout::{Layout, LayoutOptions, of_days, of_tree};
+use fsage_age::layout::{AppliedDays, Layout, LayoutOptions, of_days, of_tree};
 use fsage_core::{FsOptions, Seed};
 use fsage_format::snapshot::{SnapshotEnd, SnapshotEntry, SnapshotMeta, SnapshotWriter};
 use fsage_format::trace::TraceReader;
@@ -198,7 +198,7 @@ fn a_file_system_that_is_aged_by_snapshots_lies_like_the_one_they_are_of() {
     let result = temp.path().join("applied.json");
     let json = serde_json::json!({ "days": applied.days });
     fs::write(&result, json.to_string()).unwrap();
-    let course = of_days(&result, &days).unwrap();
+    let course = of_days(AppliedDays::read(&result).unwrap(), &days);
     assert_eq!(course.len(), 5);
     assert_eq!(course[4].score, look(&target).score);
     assert_ne!(course[0].score, course[4].score);

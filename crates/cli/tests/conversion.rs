@@ -18,7 +18,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
 use common::{fsage, mix, profile, run, run_command, small_trace, temp, tool};
-use fsage_format::trace::TraceReader;
+use fsage_core::{Op, OpKind, PathTable, Pid, Tid};
+use fsage_format::trace::{
+    AnnotationColumn, AnnotationKind, AnnotationValue, Annotations, TraceEnd, TraceMeta,
+    TraceReader, TraceWriter,
+};
 
 #[test]
 fn strace_text_of_a_trace_has_the_same_operations() {
@@ -805,4 +809,146 @@ fn no_names(file: &str, bytes: &[u8]) {
             .any(|window| window == name.as_bytes());
         assert!(!found, "`{name}` is still in {file}");
     }
+}
+
+/// Hides the names of a trace, with a key that is made.
+fn hidden(dir: &std::path::Path, file: &str) -> common::Ran {
+    std::fs::write(dir.join("key"), [7; 32]).unwrap();
+    let line = [
+        "anonymize",
+        file,
+        "--key-file",
+        "key",
+        "-o",
+        "hidden.fst",
+        "--json",
+    ];
+    run(dir, line).exits(0)
+}
+
+/// The columns that were added to a trace, and their values.
+fn added(file: &std::path::Path) -> (Vec<AnnotationColumn>, Vec<Vec<AnnotationValue>>) {
+    let mut reader = TraceReader::open(file).unwrap();
+    let columns = reader.annotation_columns().to_vec();
+    let (mut ops, mut notes) = (Vec::new(), Annotations::default());
+    let mut rows = Vec::new();
+    while reader.next_annotated(&mut ops, &mut notes).unwrap() > 0 {
+        rows.extend((0..ops.len()).map(|row| notes.row(row).to_vec()));
+        ops.clear();
+    }
+    (columns, rows)
+}
+
+#[test]
+fn what_a_prediction_has_added_stays_without_the_names() {
+    let dir = temp();
+    let dir = dir.path();
+    small_trace(dir);
+    let ext4 = profile("ext4").display().to_string();
+    let line = [
+        "predict",
+        "small.fst",
+        "--on",
+        &ext4,
+        "--annotate",
+        "an.fst",
+    ];
+    run(dir, line).exits(0);
+    let said = hidden(dir, "an.fst").json();
+    assert!(said.get("left_out").is_none(), "{said}");
+    let (columns, rows) = added(&dir.join("an.fst"));
+    let some = |value: &AnnotationValue| *value != AnnotationValue::Absent;
+    assert!(columns.len() >= 3 && rows.iter().flatten().any(some));
+    assert_eq!(added(&dir.join("hidden.fst")), (columns, rows));
+}
+
+/// Texts that others have added may be names; they are left out and told.
+#[test]
+fn texts_that_others_have_added_are_left_out_with_the_names() {
+    let dir = temp();
+    let dir = dir.path();
+    let column = |name: &str, kind| AnnotationColumn {
+        name: name.into(),
+        kind,
+    };
+    let columns = [
+        column("owner", AnnotationKind::Text),
+        column("relation_2", AnnotationKind::Text),
+        column("rank", AnnotationKind::Integer),
+    ];
+    let meta = TraceMeta::default();
+    let mut writer = TraceWriter::create_annotated(&dir.join("by.fst"), meta, &columns).unwrap();
+    let op = Op::new(OpKind::Sync, Pid(1), Tid(1), 0);
+    let text = |text: &str| AnnotationValue::Text(text.into());
+    let values = [text("alice"), text("next"), AnnotationValue::Integer(3)];
+    writer
+        .push_annotated(&op, &PathTable::new(), &values)
+        .unwrap();
+    writer.finish(TraceEnd::default()).unwrap();
+    let ran = hidden(dir, "by.fst");
+    let said = "left out, it may hold names: operations.owner\n";
+    assert!(ran.stderr.contains(said), "{}", ran.stderr);
+    let left_out = &ran.json()["left_out"];
+    assert_eq!(*left_out, serde_json::json!(["operations.owner"]));
+    let [_, relation, rank] = columns;
+    let [_, next, three] = values;
+    let kept = (vec![relation, rank], vec![vec![next, three]]);
+    assert_eq!(added(&dir.join("hidden.fst")), kept);
+}
+
+/// Lines of a log need not be in the order of their times; the trace says how many are not.
+#[test]
+fn lines_of_an_iolog_that_are_late_are_counted() {
+    let dir = temp();
+    let dir = dir.path();
+    let log = "fio version 3 iolog\n0 /a add\n1 /a open\n500 /a write 0 4096\n300 /a write 4096 4096\n\
+               400 /a write 8192 4096\n600 /a close\n";
+    std::fs::write(dir.join("log"), log).unwrap();
+    let line = ["import", "log", "--from", "fio-iolog", "-o", "l.fst"];
+    run(dir, line).exits(0);
+    let reader = TraceReader::open(&dir.join("l.fst")).unwrap();
+    let end = reader.end().unwrap();
+    assert_eq!((end.late, end.elapsed_ns), (2, 600_000));
+}
+
+/// Of a pipe that nobody writes to every verb says so; one with a writer is read, however late that writes, but by who must
+/// read it more than once.
+#[test]
+fn pipes_are_read_where_somebody_writes_to_them() {
+    use std::io::Write;
+    let dir = temp();
+    let dir = dir.path();
+    let made = Command::new("mkfifo").arg(dir.join("pipe")).status();
+    assert!(made.unwrap().success());
+    small_trace(dir);
+    let line = ["import", "pipe", "--from", "fio-iolog", "-o", "x.fst"];
+    run(dir, line).fails(1, &["pipe: it is a pipe, which can be read only once"]);
+    let nobody = "pipe: nobody writes to this pipe";
+    std::thread::scope(|scope| {
+        for line in [
+            "check pipe",
+            "compare pipe",
+            "anonymize small.fst --key-file pipe -o hidden.fst",
+            "export pipe --to wml -o x.wml",
+            "import pipe --from classic -o x.fss",
+            "import pipe --from strace -o x.fst",
+            "layout . --against pipe",
+        ] {
+            scope.spawn(move || run(dir, line.split(' ')).fails(1, &[nobody]));
+        }
+    });
+    let text = "# taken 1\n2 1 1 1 512\n7 1 1 0 9\n";
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut pipe = std::fs::File::options()
+                .write(true)
+                .open(dir.join("pipe"))
+                .unwrap();
+            // Later than anybody would wait for a writer to come.
+            std::thread::sleep(std::time::Duration::from_secs(4));
+            pipe.write_all(text.as_bytes()).unwrap();
+        });
+        let line = ["import", "pipe", "--from", "classic", "-o", "x.fss"];
+        run(dir, line).exits(0);
+    });
 }

@@ -296,6 +296,46 @@ impl Made {
     }
 }
 
+/// On a target that has the call and on one where renames stand for it: one that fails takes no name away.
+#[test]
+fn an_exchange_that_fails_leaves_both_names() {
+    const EXCHANGE: u32 = 2;
+    let dir = temp();
+    let dir = dir.path();
+    let mut made = Made::new();
+    for (name, size) in [("/w/a", 100), ("/w/d/b", 200)] {
+        if name.starts_with("/w/d") {
+            made.op(OpKind::Mkdir, b"/w/d", 0);
+        }
+        made.create(name.as_bytes(), 3);
+        made.write(3, 0, size, size as i64);
+        made.op(OpKind::Close, b"", 0).fd = Some(fsage_core::Fd(3));
+    }
+    for (one, two, result) in [
+        ("/w/a", "/w/none", -2),
+        ("/w/none", "/w/a", -2),
+        ("/w/d", "/w/d/b", -22),
+        ("/w/a", "/w/d/b", 0),
+    ] {
+        let path2 = made.paths.intern(two.as_bytes());
+        let op = made.op(OpKind::Rename, one.as_bytes(), result);
+        (op.path2, op.flags) = (path2, EXCHANGE);
+    }
+    made.save(&dir.join("x.fst"), true);
+    std::fs::create_dir(dir.join("out")).unwrap();
+    for target in ["out", "mem:fast"] {
+        let mut line = vec!["replay", "x.fst", target, "--verify", "--json"];
+        line.extend((target == "out").then_some("--keep"));
+        let result = run(dir, line).exits(0).json();
+        assert_eq!(result["verified"]["wrong"], 0, "{target}: {result}");
+        assert_eq!(result["differ"], 0, "{target}: {result}");
+    }
+    let kept = only_entry(&dir.join("out"));
+    for (name, size) in [("a", 200), ("d/b", 100)] {
+        assert_eq!(std::fs::metadata(kept.join(name)).unwrap().len(), size);
+    }
+}
+
 /// How a file that is written first is published: it has no name until it is whole.
 #[test]
 fn a_file_without_a_name_gets_one() {

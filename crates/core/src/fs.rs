@@ -268,6 +268,11 @@ pub trait FileSystem: Send + Sync {
     fn mkdir(&self, path: &[u8], mode: u32) -> Result<(), Errno>;
     fn rmdir(&self, path: &[u8]) -> Result<(), Errno>;
     fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), Errno>;
+    /// Two names change their files, in one step (`RENAME_EXCHANGE`). A target may have no such call; one on Linux whose
+    /// file system cannot says `EINVAL`.
+    fn exchange(&self, _one: &[u8], _two: &[u8]) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
     fn link(&self, existing: &[u8], new: &[u8]) -> Result<(), Errno>;
     /// Gives an open file a name, be it its first one. A target may have no such call.
     fn link_open(&self, _handle: Handle, _new: &[u8]) -> Result<(), Errno> {

@@ -21,6 +21,7 @@ use sha2::Sha256;
 pub use parts::{Of, PARTS, Part, Treatment, names};
 
 use crate::FormatError;
+use crate::bounded;
 use crate::profile::SystemProfile;
 use crate::snapshot::{SnapshotEntry, SnapshotMeta};
 use crate::trace::columns::{escape, unescape};
@@ -116,7 +117,7 @@ impl Anonymizer {
     pub fn from_key_file(path: &Path, keep_extensions: bool) -> Result<Self, FormatError> {
         use std::io::Read;
         let mut key = Vec::new();
-        let file = std::fs::File::open(path).map_err(|e| FormatError::io("open", path, e))?;
+        let file = bounded::open(path).map_err(|e| FormatError::io("open", path, e))?;
         file.take(MAX_KEY_BYTES + 1)
             .read_to_end(&mut key)
             .map_err(|e| FormatError::io("read", path, e))?;

@@ -1,7 +1,13 @@
 //! Text files of strangers, read whole without costing more than they can honestly hold.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::pipe::SpliceFlags;
 
 use crate::error::FormatError;
 use crate::sniff;
@@ -25,6 +31,49 @@ const MOST: [(&str, u8, usize, usize); 3] = [
     ("lists", b'[', 1 << 19, 6),
     ("objects", b'{', 1 << 19, 64),
 ];
+
+/// How long somebody may take to begin to write to a pipe.
+const WRITER_COMES_S: i64 = 3;
+
+/// Opens a file, or a pipe that somebody writes to: of one where nobody comes to do so for some seconds, opening it would never
+/// end.
+///
+/// # Errors
+/// It cannot be opened; nobody writes to the pipe.
+pub fn open(path: &Path) -> io::Result<File> {
+    let is_pipe = std::fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo());
+    if !is_pipe {
+        return File::open(path);
+    }
+    let at_once = OFlags::NONBLOCK.bits().cast_signed();
+    let pipe = File::options()
+        .read(true)
+        .custom_flags(at_once)
+        .open(path)?;
+    let wait = Timespec {
+        tv_sec: WRITER_COMES_S,
+        tv_nsec: 0,
+    };
+    let came = poll(&mut [PollFd::new(&pipe, PollFlags::IN)], Some(&wait))?;
+    if came == 0 && !has_writer(&pipe)? {
+        return Err(io::Error::other(
+            "nobody writes to this pipe, expected a file or what a program writes",
+        ));
+    }
+    // From here on each read waits for what is written next.
+    rustix::fs::fcntl_setfl(&pipe, OFlags::empty())?;
+    Ok(pipe)
+}
+
+/// Whether somebody has an empty pipe open to write to it; takes nothing out of it.
+fn has_writer(pipe: &File) -> io::Result<bool> {
+    let (_other, to) = rustix::pipe::pipe()?;
+    match rustix::pipe::tee(pipe, &to, 1, SpliceFlags::NONBLOCK) {
+        Ok(copied) => Ok(copied > 0),
+        Err(rustix::io::Errno::AGAIN) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
 
 /// Reads a text of at most `most` bytes. What its length says is not trusted: a device or a pipe has
 /// none. What is no text by its first bytes is not read on.
@@ -54,7 +103,7 @@ fn read_if(
     fits: impl Fn(&[u8]) -> bool,
 ) -> Result<Vec<u8>, FormatError> {
     let failed = |e| FormatError::io("read", path, e);
-    let file = std::fs::File::open(path).map_err(failed)?;
+    let file = open(path).map_err(failed)?;
     let mut bytes = Vec::new();
     let mut begin = (&file).take(sniff::ENOUGH);
     begin.read_to_end(&mut bytes).map_err(failed)?;

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 use fsage_core::{
-    DevId, Errno, FileId, FileType, Op, OpFlags, OpKind, OpSink, OpSource, Outcome, PathTable, Pid,
-    Tid,
+    COPY_SHARES, DevId, Errno, FileId, FileType, Op, OpFlags, OpKind, OpSink, OpSource, Outcome,
+    PathTable, Pid, RWF_APPEND, RWF_DSYNC, Tid,
 };
 use fsage_format::foreign::hbench::{HbenchSink, HbenchSource, record, snapshot};
 use proptest::prelude::*;
@@ -441,4 +441,40 @@ proptest! {
             prop_assert!(error.to_string().contains("s.txt: line"));
         }
     }
+}
+
+/// A record has no place for flags: a plain write in its stead would be another operation.
+#[test]
+fn what_flags_make_another_operation_is_left_out_by_name() {
+    let file = FileId {
+        dev: DevId(0),
+        ino: 7,
+        generation: 0,
+    };
+    let ops = [
+        (OpKind::Write, 0),
+        (OpKind::Write, RWF_APPEND),
+        (OpKind::Write, RWF_DSYNC),
+        (OpKind::CopyIn, COPY_SHARES),
+        (OpKind::CopyOut, COPY_SHARES),
+        (OpKind::CopyIn, 0),
+        (OpKind::CopyOut, 0),
+    ];
+    let mut records = Vec::new();
+    let mut sink = HbenchSink::new(&mut records, Path::new("out"), 0);
+    for (at, (kind, flags)) in (0..).zip(ops) {
+        let mut op = Op::new(kind, Pid(1), Tid(1), at);
+        (op.file, op.flags) = (Some(file), flags);
+        (op.offset, op.length, op.result) = (Some(0), Some(9), Outcome::ok(9));
+        sink.push(&op, &PathTable::new()).unwrap();
+    }
+    let left_out: Vec<_> = sink.finish().unwrap().into_iter().collect();
+    assert_eq!(
+        left_out,
+        [
+            ("copy that shares blocks", 2),
+            ("write with RWF_DSYNC or RWF_SYNC", 1)
+        ]
+    );
+    assert_eq!(records.len(), 4 * record::RECORD_BYTES);
 }

@@ -12,7 +12,7 @@
 //! them, down to single threads, [`pending`] in which order calls that overlap change them,
 //! [`descriptors`] what operations do to them, for who keeps nothing else of processes; [`fds`] is one table of descriptors, [`shared`] what several owners hold, [`maps`] the mapped
 //! ranges of one address space; [`tree`] holds files and names, [`way`] goes along a path of them,
-//! [`path`] takes paths apart as text, [`learned`] bounds what is learned of names that nobody made,
+//! [`path`] takes paths apart as text, [`reached`] knows those that lead through a descriptor, [`learned`] bounds what is learned of names that nobody made,
 //! [`registered`] knows the open files of requests that name none.
 
 mod apart;
@@ -24,6 +24,7 @@ pub mod maps;
 pub mod path;
 pub mod pending;
 pub mod processes;
+pub mod reached;
 pub mod registered;
 pub mod shared;
 pub mod tree;

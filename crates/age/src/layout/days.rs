@@ -1,6 +1,6 @@
 //! The scores that `fsage age apply` noted at each simulated day's end, beside those of snapshots.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fsage_format::FormatError;
 use fsage_format::bounded::read_document;
@@ -37,13 +37,30 @@ struct Day {
     optimal_blocks: Option<u64>,
 }
 
+/// The simulated days of an application.
+pub struct AppliedDays {
+    path: PathBuf,
+    applied: Applied,
+}
+
+impl AppliedDays {
+    /// Reads the result of the application.
+    pub fn read(path: &Path) -> Result<Self, FormatError> {
+        let bytes = read_document(path, "a snapshot, or the JSON of fsage age apply")?;
+        let applied = serde_json::from_slice(&bytes)
+            .map_err(|e| FormatError::corrupt(path, format!("line {}", e.line()), e.to_string()))?;
+        Ok(Self {
+            path: path.to_owned(),
+            applied,
+        })
+    }
+}
+
 /// For each of these snapshots the simulated day that ends with it, or the last before it that had operations. Which day
 /// that is the workload tells by when its snapshots were taken; of one that does not, one alone is of the last day, else the
 /// first snapshot ends day 0 and nights are whole days, as [`crate::made::days_between`] counts them.
-pub fn of_days(path: &Path, snapshots: &[Layout]) -> Result<Vec<Layout>, FormatError> {
-    let bytes = read_document(path, "a snapshot, or the JSON of fsage age apply")?;
-    let applied: Applied = serde_json::from_slice(&bytes)
-        .map_err(|e| FormatError::corrupt(path, format!("line {}", e.line()), e.to_string()))?;
+pub fn of_days(days: AppliedDays, snapshots: &[Layout]) -> Vec<Layout> {
+    let AppliedDays { path, applied } = days;
     let nights = applied.made.map(|made| made.nights).unwrap_or_default();
     let in_order = |pair: &[MadeNight]| matches!(pair, [a, b] if a.taken_unix_ns < b.taken_unix_ns);
     let numbers: Vec<Option<u64>> = if nights.len() > 1 && nights.windows(2).all(in_order) {
@@ -74,7 +91,7 @@ pub fn of_days(path: &Path, snapshots: &[Layout]) -> Result<Vec<Layout>, FormatE
             ..Layout::default()
         }
     };
-    Ok(snapshots.iter().zip(numbers).map(of).collect())
+    snapshots.iter().zip(numbers).map(of).collect()
 }
 
 /// The day that a snapshot ends: that of the night of which it is, or so much later than the last before it.

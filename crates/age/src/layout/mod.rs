@@ -27,7 +27,7 @@ pub use fsage_format::result::layout::{
 };
 
 use count::Counter;
-pub use days::of_days;
+pub use days::{AppliedDays, of_days};
 pub use free::free_space;
 
 /// What is wanted beside the score.

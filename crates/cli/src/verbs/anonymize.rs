@@ -10,7 +10,7 @@ use fsage_format::anonymize::{Anonymizer, Of, names};
 use fsage_format::profile::SystemProfile;
 use fsage_format::result::summary::{AnonymizeSummary, Content};
 use fsage_format::snapshot::{SnapshotEnd, SnapshotWriter};
-use fsage_format::trace::{TraceEnd, TraceWriter};
+use fsage_format::trace::{AnnotationColumn, AnnotationKind, Annotations, TraceEnd, TraceWriter};
 use fsage_report::units;
 
 use crate::args::AnonymizeArgs;
@@ -26,8 +26,9 @@ pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
     let kind = fsage_format::sniff(&args.file)?;
     may_replace(&output, Made::Own(kind))?;
     let key = Anonymizer::from_key_file(&args.key_file, args.keep_extensions)?;
+    let mut added = Added::default();
     let (content, (rows, whole)) = match kind {
-        FileKind::Trace => (Content::Trace, trace(args, &output, key)?),
+        FileKind::Trace => (Content::Trace, trace(args, &output, key, &mut added)?),
         FileKind::Snapshot => (Content::Snapshot, snapshot(args, &output, key)?),
         FileKind::Profile => (Content::Profile, profile(args, &output, key)?),
         other => bail!(UsageError(format!(
@@ -52,9 +53,16 @@ pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
         // A model, which has no names, is none of what is anonymized.
         Content::Profile | Content::Model => [Of::Profile; 2],
     };
-    let (hidden, kept) = (names(of, false), names(of, true));
+    let (hidden, mut kept) = (names(of, false), names(of, true));
+    kept.extend(added.kept);
     ui::note(&format!("  hidden: {}", hidden.join(", ")));
     ui::note(&format!("  kept: {}", kept.join(", ")));
+    if !added.left_out.is_empty() {
+        ui::line(&format!(
+            "  left out, it may hold names: {}",
+            added.left_out.join(", ")
+        ));
+    }
     if args.json {
         out::document(&AnonymizeSummary {
             file: args.output.clone(),
@@ -62,6 +70,7 @@ pub fn run(args: &AnonymizeArgs) -> Result<Exit> {
             rows,
             hidden,
             kept,
+            left_out: added.left_out,
         })?;
     }
     Ok(if whole { Exit::Done } else { Exit::Incomplete })
@@ -80,9 +89,46 @@ fn held(kind: FileKind) -> &'static str {
     }
 }
 
+/// The columns that an analysis has added to a trace, as parts of it.
+#[derive(Default)]
+struct Added {
+    kept: Vec<String>,
+    left_out: Vec<String>,
+}
+
+/// Texts that `predict` adds: of relations and of metrics, by the names that fsage gives them.
+const NAMELESS_TEXTS: [&str; 2] = ["relation", "request_vector"];
+
+/// Whether an added column holds no names: numbers do not, and what `predict` says, of one target or (`…_1`) of several.
+fn is_nameless(column: &AnnotationColumn) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let of_predict = |known: &str| match column.name.strip_prefix(known) {
+        Some("") => true,
+        Some(rest) => rest.strip_prefix('_').is_some_and(digits),
+        None => false,
+    };
+    column.kind != AnnotationKind::Text || NAMELESS_TEXTS.iter().any(|known| of_predict(known))
+}
+
 /// Returns how many operations there are, and whether the trace is finished.
-fn trace(args: &AnonymizeArgs, output: &Path, mut key: Anonymizer) -> Result<(u64, bool)> {
+fn trace(
+    args: &AnonymizeArgs,
+    output: &Path,
+    mut key: Anonymizer,
+    added: &mut Added,
+) -> Result<(u64, bool)> {
     let mut reader = open_trace(&args.file)?;
+    let (mut columns, mut kept) = (Vec::new(), Vec::new());
+    for (index, column) in reader.annotation_columns().iter().enumerate() {
+        let part = format!("operations.{}", column.name);
+        if is_nameless(column) {
+            columns.push(column.clone());
+            kept.push(index);
+            added.kept.push(part);
+        } else {
+            added.left_out.push(part);
+        }
+    }
     let hidden = key.trace_meta(reader.meta());
     // What an unfinished trace lost must not look whole afterwards.
     let lost = reader
@@ -95,12 +141,17 @@ fn trace(args: &AnonymizeArgs, output: &Path, mut key: Anonymizer) -> Result<(u6
         programs: std::collections::BTreeMap::new(),
         ..reader.end().cloned().unwrap_or_default()
     };
-    let mut writer = TraceWriter::create_whole(output, hidden)?;
-    let mut batch = Vec::new();
-    while reader.next_batch(&mut batch)? > 0 {
-        for op in batch.drain(..) {
+    let mut writer = TraceWriter::create_annotated(output, hidden, &columns)?;
+    let (mut batch, mut notes) = (Vec::new(), Annotations::default());
+    while reader.next_annotated(&mut batch, &mut notes)? > 0 {
+        for (row, op) in batch.drain(..).enumerate() {
             let op = key.op(&op, reader.paths());
-            writer.push_annotated(&op, key.paths(), &[])?;
+            let values = notes.row(row);
+            let values: Vec<_> = kept
+                .iter()
+                .map(|&index| values.get(index).cloned().unwrap_or_default())
+                .collect();
+            writer.push_annotated(&op, key.paths(), &values)?;
         }
     }
     let count = writer.operations();

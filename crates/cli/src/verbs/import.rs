@@ -205,7 +205,7 @@ fn extension(path: &Path) -> &str {
 
 fn open(path: &Path) -> Result<BufReader<File>> {
     let opening = || format!("open {}", path.display());
-    let file = File::open(path).with_context(opening)?;
+    let file = bounded::open(path).with_context(opening)?;
     let about = file.metadata().with_context(opening)?;
     if about.file_type().is_char_device() && !file.is_terminal() {
         bail!("{}: it is a device, expected a file or a pipe", opening());
@@ -228,22 +228,25 @@ fn meta(args: &ImportArgs, method: &str) -> TraceMeta {
     }
 }
 
-/// Pulls everything from `source` into a trace; the start of the clock is known only after that.
-fn take(args: &ImportArgs, method: &str, source: &mut dyn OpSource) -> Result<(TraceWriter, u64)> {
+/// Pulls everything from `source` into a trace.
+fn take(args: &ImportArgs, method: &str, source: &mut dyn OpSource) -> Result<()> {
     let mut writer = TraceWriter::create_whole(&args.output, meta(args, method))?;
-    let mut last_ns = 0;
     let mut sink = EndOf {
         inner: &mut writer,
-        last_ns: &mut last_ns,
+        latest_ns: 0,
+        end: TraceEnd::default(),
     };
     copy(source, &mut sink)?;
-    Ok((writer, last_ns))
+    let end = sink.end;
+    writer.finish(end)?;
+    Ok(())
 }
 
-/// Remembers when the last operation ended.
+/// Remembers when the last operation ended, and how many stand after one that started later.
 struct EndOf<'a> {
     inner: &'a mut TraceWriter,
-    last_ns: &'a mut u64,
+    latest_ns: u64,
+    end: TraceEnd,
 }
 
 impl OpSink for EndOf<'_> {
@@ -252,18 +255,17 @@ impl OpSink for EndOf<'_> {
         op: &fsage_core::Op,
         paths: &fsage_core::PathTable,
     ) -> Result<(), fsage_core::SinkError> {
-        *self.last_ns = op.end_ns().max(*self.last_ns);
+        let end = &mut self.end;
+        end.elapsed_ns = op.end_ns().max(end.elapsed_ns);
+        end.late += u64::from(op.start_ns < self.latest_ns);
+        self.latest_ns = op.start_ns.max(self.latest_ns);
         self.inner.push(op, paths)
     }
 }
 
 fn strace(args: &ImportArgs) -> Result<Imported> {
     let mut source = StraceSource::new(open(&args.file)?, &args.file).under(&under(args));
-    let (writer, elapsed_ns) = take(args, "import strace", &mut source)?;
-    writer.finish(TraceEnd {
-        elapsed_ns,
-        ..TraceEnd::default()
-    })?;
+    take(args, "import strace", &mut source)?;
     let report = source.report();
     let mut missing = report.other_calls.clone();
     missing.extend(counted([
@@ -306,11 +308,7 @@ fn fio_iolog(args: &ImportArgs) -> Result<Imported> {
     let directory = args.directory.as_deref().unwrap_or(Path::new(""));
     let directory = directory.as_os_str();
     let mut source = IologSource::open(&args.file, directory.as_bytes(), &under(args))?;
-    let (writer, elapsed_ns) = take(args, "import fio-iolog", &mut source)?;
-    writer.finish(TraceEnd {
-        elapsed_ns,
-        ..TraceEnd::default()
-    })?;
+    take(args, "import fio-iolog", &mut source)?;
     let report = source.report();
     let outside = counted([("outside of --under", report.outside)]);
     let left_out = (Counts::new(), outside);
@@ -319,11 +317,7 @@ fn fio_iolog(args: &ImportArgs) -> Result<Imported> {
 
 fn hbench_trace(args: &ImportArgs) -> Result<Imported> {
     let mut source = HbenchSource::new(open(&args.file)?, &args.file);
-    let (writer, elapsed_ns) = take(args, "import hbench", &mut source)?;
-    writer.finish(TraceEnd {
-        elapsed_ns,
-        ..TraceEnd::default()
-    })?;
+    take(args, "import hbench", &mut source)?;
     let report = source.report();
     let missing = counted([("records without meaning", report.skipped)]);
     let left_out = (missing, Counts::new());

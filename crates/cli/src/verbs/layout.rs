@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use fsage_age::layout::{
-    Layout, LayoutError, LayoutOptions, Layouts, check_order, not_comparable, of_days, of_snapshot,
-    of_tree, rms_distance,
+    AppliedDays, Layout, LayoutError, LayoutOptions, Layouts, check_order, not_comparable, of_days,
+    of_snapshot, of_tree, rms_distance,
 };
 use fsage_core::{TargetError, TargetSpec};
 use fsage_experiment::target;
@@ -51,6 +51,8 @@ pub fn run(args: &LayoutArgs) -> Result<Exit> {
         }
     };
     check(args, &places, &against)?;
+    // Before signals are watched: whoever writes to a pipe may take long.
+    let days = days.map(|file| AppliedDays::read(file)).transpose()?;
     let isolated = |place: &Place| matches!(place, Place::Target(spec) if spec.wants_isolation());
     if places.iter().any(isolated) {
         fsage_host::isolate()?;
@@ -64,7 +66,7 @@ pub fn run(args: &LayoutArgs) -> Result<Exit> {
     let whole = places.iter().chain(&against).all(is_whole);
     let layouts = layouts(places, args, &stop)?;
     let against = match days {
-        Some(file) => of_days(file, &layouts)?,
+        Some(days) => of_days(days, &layouts),
         None => self::layouts(against, args, &stop)?,
     };
     let result = Layouts {

@@ -62,7 +62,21 @@ pub(super) fn rename(fs: &dyn FileSystem, dir: &str) -> Result<(), String> {
     same("content", content(fs, &b)?, b"new".to_vec())?;
     ok("rename to itself", fs.rename(&b, &b))?;
     fails("rename of nothing", fs.rename(&a, &b), Errno::ENOENT)?;
-    same("content", content(fs, &b)?, b"new".to_vec())
+    same("content", content(fs, &b)?, b"new".to_vec())?;
+    exchange(fs, &a, &b)
+}
+
+/// Of the second alone, until the first is made; for a target that has the call.
+fn exchange(fs: &dyn FileSystem, a: &[u8], b: &[u8]) -> Result<(), String> {
+    match fs.exchange(a, b) {
+        Err(Errno::EOPNOTSUPP | Errno::EINVAL) => return Ok(()),
+        done => fails("exchange with nothing", done, Errno::ENOENT)?,
+    }
+    same("content", content(fs, b)?, b"new".to_vec())?;
+    make(fs, a, b"A")?;
+    ok("exchange", fs.exchange(a, b))?;
+    same("content", content(fs, a)?, b"new".to_vec())?;
+    same("content", content(fs, b)?, b"A".to_vec())
 }
 
 pub(super) fn rename_directories(fs: &dyn FileSystem, dir: &str) -> Result<(), String> {

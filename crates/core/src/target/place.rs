@@ -212,6 +212,10 @@ impl FileSystem for Below {
         self.fs.rename(&self.at(from), &self.at(to))
     }
 
+    fn exchange(&self, one: &[u8], two: &[u8]) -> Result<(), Errno> {
+        self.fs.exchange(&self.at(one), &self.at(two))
+    }
+
     fn link(&self, existing: &[u8], new: &[u8]) -> Result<(), Errno> {
         self.fs.link(&self.at(existing), &self.at(new))
     }

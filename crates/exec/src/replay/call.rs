@@ -7,6 +7,7 @@ use fsage_core::{
     Errno, Fd, FileSystem, Handle, Op, OpFlags, OpKind, OpenFlags, RWF_DSYNC, RWF_SYNC,
 };
 use fsage_namespace::flags::{RENAME_EXCHANGE, follows_last};
+use fsage_namespace::path::is_beneath;
 
 use crate::buffer::{aligned, placed};
 use crate::dispatch::{access, attribute, explicit_offset, open_flags, sync_range};
@@ -256,11 +257,7 @@ impl<'a> Performer<'a> {
             OpKind::Rename if op.flags & RENAME_EXCHANGE != 0 => {
                 let dir = one.iter().rposition(|&b| b == b'/').unwrap_or(0);
                 let between = self.fresh_name(one.get(..dir).unwrap_or_default());
-                self.timed(|fs| {
-                    fs.rename(one, &between)?;
-                    fs.rename(two, one)?;
-                    fs.rename(&between, two).map(|()| 0)
-                })
+                self.timed(|fs| exchange(fs, one, two, &between).map(|()| 0))
             }
             OpKind::Rename => self.timed(|fs| fs.rename(one, two).map(|()| 0)),
             OpKind::Link => self.timed(|fs| fs.link(one, two).map(|()| 0)),
@@ -359,6 +356,37 @@ impl<'a> Performer<'a> {
             }
         })
     }
+}
+
+/// Two names change their files: in one call, or where the target has none in three renames, of which one that fails leaves
+/// the names as they were.
+fn exchange(fs: &dyn FileSystem, one: &[u8], two: &[u8], between: &[u8]) -> Result<(), Errno> {
+    match fs.exchange(one, two) {
+        // The last is what Linux says of a file system that cannot.
+        Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINVAL) => {}
+        done => return done,
+    }
+    // Nothing moves unless there are both.
+    fs.lstat(one)?;
+    fs.lstat(two)?;
+    if one == two {
+        return Ok(());
+    }
+    if is_beneath(one, two) || is_beneath(two, one) {
+        return Err(Errno::EINVAL);
+    }
+    fs.rename(one, between)?;
+    let moved = fs.rename(two, one).and_then(|()| {
+        let last = fs.rename(between, two);
+        if last.is_err() {
+            let _ = fs.rename(one, two);
+        }
+        last
+    });
+    if moved.is_err() {
+        let _ = fs.rename(between, one);
+    }
+    moved
 }
 
 /// What `pwritev2` was asked to do with what it wrote, in the same call.

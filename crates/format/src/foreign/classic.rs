@@ -18,6 +18,7 @@ use std::io::BufRead;
 use std::path::Path;
 
 use fsage_core::FileType;
+use rustc_hash::FxHashSet;
 
 use crate::FormatError;
 use crate::snapshot::{Extent, SnapshotEntry, SnapshotMeta};
@@ -38,6 +39,8 @@ pub struct ClassicReader<'p, R> {
     /// The line that was read last, without its end.
     line: Vec<u8>,
     ended: bool,
+    /// Of the files so far: a file has one line.
+    inodes: FxHashSet<u64>,
 }
 
 impl<'p, R: BufRead> ClassicReader<'p, R> {
@@ -53,6 +56,7 @@ impl<'p, R: BufRead> ClassicReader<'p, R> {
             number: 0,
             line: Vec::new(),
             ended: false,
+            inodes: FxHashSet::default(),
         };
         reader.meta.extra.insert("names".into(), "none".into());
         loop {
@@ -107,6 +111,15 @@ impl<'p, R: BufRead> ClassicReader<'p, R> {
             let entry = (!text.trim().is_empty() && !text.starts_with('#'))
                 .then(|| entry(&text, self.meta.block_bytes).map_err(|e| self.bad(&e)));
             let entry = entry.transpose()?;
+            if let Some(entry) = &entry
+                && !self.inodes.insert(entry.ino)
+            {
+                let problem = format!(
+                    "inode {} had a line before, expected one for each",
+                    entry.ino
+                );
+                return Err(self.bad(&problem));
+            }
             self.next_line()?;
             if entry.is_some() {
                 return Ok(entry);
@@ -287,6 +300,10 @@ mod tests {
             ("1 1 x 0 9\n", "no time in seconds"),
             ("1 1 1 0 9 18446744073709551615\n", "no block of a disk"),
             ("1 1 1 0 9", "ends within a line"),
+            (
+                "7 1 1 0 9\n8 1 1 0 9\n7 2 1 0 9\n",
+                "line 3: inode 7 had a line before",
+            ),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(

@@ -22,6 +22,7 @@ use rustc_hash::FxHashMap;
 
 use super::MOST_MOVED;
 use crate::FormatError;
+use crate::sniff::check_regular;
 
 /// Jobs of one log; each is read through a descriptor of its own.
 pub const MOST_JOBS: usize = 256;
@@ -98,6 +99,8 @@ impl IologSource {
     /// files outside of the directories `under` (absolute; none: all) nothing is yielded.
     pub fn open(path: &Path, directory: &[u8], under: &[Vec<u8>]) -> Result<Self, FormatError> {
         let failed = |e| FormatError::io("open", path, e);
+        // Each job's part is read by itself, after all have been found.
+        check_regular(path, "an iolog of fio in a file")?;
         let file = File::open(path).map_err(failed)?;
         let parts = parts(&mut BufReader::with_capacity(1 << 20, file), path)?;
         let mut readers: Vec<Box<dyn BufRead + Send>> = Vec::new();
@@ -370,6 +373,11 @@ fn read_line(
         let problem = format!("longer than {MAX_LINE_BYTES} bytes, expected a line of an iolog");
         return Err(FormatError::corrupt(name, format!("line {line}"), problem));
     }
+    // What is cut may be another length, or another file.
+    if text.last().is_some_and(|&last| last != b'\n') {
+        let problem = "it ends within a line, expected a whole file";
+        return Err(FormatError::corrupt(name, format!("line {line}"), problem));
+    }
     Ok(!text.is_empty())
 }
 
@@ -555,6 +563,10 @@ mod tests {
             (
                 "fio version 2 iolog\n/a open\n/a wait 99999999999999999 0\n",
                 "line 3: `/a` has a time that no clock shows",
+            ),
+            (
+                "fio version 2 iolog\n/a open\n/a read 0 40",
+                "line 3: it ends within a line",
             ),
         ] {
             let error = ops(text).unwrap_err();

@@ -169,6 +169,9 @@ pub struct AnonymizeSummary {
     pub hidden: Vec<String>,
     /// The parts of it that stayed as they were.
     pub kept: Vec<String>,
+    /// The parts of it that are not in the file written, since they may hold names; absent where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 document! {

@@ -8,7 +8,7 @@ use fsage_core::{
     Access, Attr, Clock, DevId, DirEntry, Errno, FileId, FileSystem, FileType, Handle, OpenFlags,
     Platform, RangeSync, SetAttr, StatFs,
 };
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, RawDir, SeekFrom};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, RawDir, RenameFlags, SeekFrom};
 
 use super::held::Held;
 use super::{Confinement, HostFs, at_once, beneath, map};
@@ -363,6 +363,14 @@ impl FileSystem for HostFs {
         self.let_go(to);
         self.at2(from, to, |a, from, b, to| {
             rustix::fs::renameat(a, from, b, to)
+        })
+    }
+
+    fn exchange(&self, one: &[u8], two: &[u8]) -> Result<(), Errno> {
+        self.let_go(one);
+        self.let_go(two);
+        self.at2(one, two, |a, one, b, two| {
+            rustix::fs::renameat_with(a, one, b, two, RenameFlags::EXCHANGE)
         })
     }
 

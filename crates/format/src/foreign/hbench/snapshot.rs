@@ -10,6 +10,7 @@ use std::io::{BufRead, Write};
 use std::path::Path;
 
 use fsage_core::FileType;
+use rustc_hash::FxHashSet;
 
 use crate::FormatError;
 use crate::snapshot::SnapshotEntry;
@@ -28,6 +29,8 @@ pub fn read(
     let mut dir: Option<Vec<u8>> = None;
     let mut root = Vec::new();
     let mut line = Vec::new();
+    // A name stands twice if it does so in a listing, or if that does.
+    let (mut names, mut listings) = (FxHashSet::default(), FxHashSet::default());
     loop {
         line.clear();
         let got = std::io::Read::take(&mut input, MAX_LINE_BYTES)
@@ -42,6 +45,10 @@ pub fn read(
             return Err(bad("more than 16384 bytes, expected an entry"));
         }
         let text = line.strip_suffix(b"\n").unwrap_or(&line);
+        // What is cut may read as another size or name; the end of a listing cannot.
+        if text.len() == got && text != b"~~" {
+            return Err(bad("it ends within a line, expected a whole file"));
+        }
         let entry = if number == 1 {
             let (path, entry) = root_line(text)
                 .ok_or_else(|| bad("expected `NAME INUM SIZE` of the root directory"))?;
@@ -50,6 +57,7 @@ pub fn read(
             Some(entry)
         } else if text == b"~~" {
             dir = None;
+            names.clear();
             None
         } else if let Some(dir) = &dir {
             Some(
@@ -57,13 +65,20 @@ pub fn read(
                     .ok_or_else(|| bad("expected `INUM TYPE SIZE NAME [LINK]` or `~~`"))?,
             )
         } else {
-            dir = Some(
-                listing(&root, text)
-                    .ok_or_else(|| bad("expected the path of a directory under the root"))?,
-            );
+            let listed = listing(&root, text)
+                .ok_or_else(|| bad("expected the path of a directory under the root"))?;
+            if !listings.insert(listed.clone()) {
+                return Err(bad("the directory was listed before, expected it once"));
+            }
+            dir = Some(listed);
             None
         };
         if let Some(entry) = entry {
+            if !names.insert(entry.path.clone()) {
+                return Err(bad(
+                    "the name stands twice in its listing, expected it once",
+                ));
+            }
             entries += 1;
             each(entry)?;
         }
@@ -238,6 +253,29 @@ mod tests {
             let text = format!(". 2 512\n21 0 10 file\n~~\n{dir}/\n22 0 10 other\n~~\n");
             let read = read(text.as_bytes(), Path::new("s.txt"), |_| Ok(()));
             assert_eq!(read.is_ok(), good, "{dir}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_cut_or_there_twice_is_named_by_its_line() {
+        let read = |text: &str| read(text.as_bytes(), Path::new("s.txt"), |_| Ok(()));
+        let whole = ". 2 512\n21 1 10 d\n22 0 8192 filename.c\n~~\n./d/\n23 0 1 filename.c\n~~\n";
+        assert_eq!(read(whole).unwrap(), 4);
+        // The end of a listing is what it is without the line's end.
+        assert_eq!(read(whole.trim_end()).unwrap(), 4);
+        for cut in [". 2 51", &whole[..whole.find("name.c").unwrap()]] {
+            let error = read(cut).unwrap_err().to_string();
+            assert!(error.contains("it ends within a line"), "{cut}: {error}");
+        }
+        for (more, said) in [
+            ("./d/\n~~\n", "line 8: the directory was listed before"),
+            (
+                "./e/\n5 0 1 x\n6 0 2 x\n~~\n",
+                "line 10: the name stands twice",
+            ),
+        ] {
+            let error = read(&[whole, more].concat()).unwrap_err().to_string();
+            assert!(error.contains(said), "{more}: {error}");
         }
     }
 }

@@ -6,7 +6,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use fsage_core::{
-    Errno, FileId, KindClass, Op, OpFlags, OpKind, OpSink, PathId, PathTable, SinkError,
+    COPY_SHARES, Errno, FileId, KindClass, Op, OpFlags, OpKind, OpSink, PathId, PathTable,
+    RWF_DSYNC, RWF_SYNC, SinkError,
 };
 use fsage_namespace::flags::{O_CREAT, O_DIRECTORY, O_TRUNC};
 use fsage_namespace::path::join;
@@ -21,8 +22,8 @@ const LONGEST_PATH: usize = 4096;
 
 /// Writes operations as an HBench-FS trace.
 ///
-/// Kinds that the format has no type for (Table A.1), and paths that no kernel takes, are left out and counted. Copies between files
-/// become a read and a write. Descriptors, thread ids and devices are lost.
+/// Kinds that the format has no type for (Table A.1), writes that are stable when they end (`RWF_DSYNC`), copies that share
+/// blocks and paths that no kernel takes are left out and counted. Other copies between files become a read and a write. Descriptors, thread ids and devices are lost.
 #[derive(Debug)]
 pub struct HbenchSink<W> {
     output: W,
@@ -54,7 +55,7 @@ impl<W: Write> HbenchSink<W> {
         }
     }
 
-    /// Flushes and says how many operations were left out, by kind.
+    /// Flushes and says how many operations were left out, by kind or by what their flags make of them.
     pub fn finish(mut self) -> Result<BTreeMap<&'static str, u64>, FormatError> {
         self.output
             .flush()
@@ -64,8 +65,12 @@ impl<W: Write> HbenchSink<W> {
 
     fn write_op(&mut self, op: &Op, paths: &PathTable) -> Result<(), FormatError> {
         let long = |path: Option<PathId>| path.is_some_and(|p| paths.get(p).len() > LONGEST_PATH);
-        let Some(op_type) = type_of(op).filter(|_| !long(op.path) && !long(op.path2)) else {
-            *self.not_carried.entry(op.kind.name()).or_insert(0) += 1;
+        let without = unlike_plain(op);
+        let op_type =
+            type_of(op).filter(|_| without.is_none() && !long(op.path) && !long(op.path2));
+        let Some(op_type) = op_type else {
+            let what = without.unwrap_or_else(|| op.kind.name());
+            *self.not_carried.entry(what).or_insert(0) += 1;
             return Ok(());
         };
         let mut last = self.head(op, op_type);
@@ -291,6 +296,17 @@ impl<W: Write> HbenchSink<W> {
         record
             .write(&mut self.output)
             .map_err(|e| FormatError::io("write", &self.name, e))
+    }
+}
+
+/// What flags make of a read, write or copy that is none of a plain one's kind: a record, which has no place for them, would
+/// be another operation.
+fn unlike_plain(op: &Op) -> Option<&'static str> {
+    let any = |flags: u32| op.flags & flags != 0;
+    match op.kind {
+        OpKind::Write if any(RWF_DSYNC | RWF_SYNC) => Some("write with RWF_DSYNC or RWF_SYNC"),
+        OpKind::CopyIn | OpKind::CopyOut if any(COPY_SHARES) => Some("copy that shares blocks"),
+        _ => None,
     }
 }
 

@@ -2,12 +2,16 @@
 
 use fsage_core::{Errno, Fd, KindClass, Op, OpFlags, OpKind, Outcome, PathId, PathTable, Pid, Tid};
 use fsage_namespace::SharedId;
-use fsage_namespace::flags::{O_CLOEXEC, RESOLVE_IN_ROOT};
+use fsage_namespace::flags::{
+    O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_TMPFILE, O_TRUNC, RESOLVE_IN_ROOT,
+};
 use fsage_namespace::path::{below_directory, below_root, join, moved};
+use rustc_hash::FxHashMap;
 
 use super::args::{Arg, FdName, fd_name, is_device};
 use super::files::{Files, file_id};
 use super::line::{Call, Ret};
+use super::reached::{gone, linked};
 use super::state::{Description, Place, Processes};
 use super::symbols;
 use super::table::{FdCall, PathCall, fd_call, makes_descriptor, path_call};
@@ -46,8 +50,10 @@ pub(super) struct Importer {
     pub files: Files,
     /// Of a close that others have interrupted, the open file of its descriptor.
     pub closing: Option<SharedId>,
+    /// The last name that was given to what a descriptor was open on, by file.
+    pub given: FxHashMap<u32, Vec<u8>>,
     /// Whether a name in the call at hand lies in a directory that is wanted.
-    named_under: bool,
+    pub named_under: bool,
 }
 
 impl Importer {
@@ -166,7 +172,14 @@ impl Importer {
         if op.kind == OpKind::Stat && path.as_deref() == Some(b"") && at(call, row.dir).is_some() {
             return self.stat_of_fd(op, call, &dir, ops);
         }
-        op.fd = dir.fd.map(Fd);
+        if let Some(fd) = linked(&op, &dir, path.as_deref()) {
+            return self.link_descriptor(op, fd, row, call, ops);
+        }
+        let own = path
+            .as_deref()
+            .and_then(|path| self.through_descriptor(&op, &dir, path));
+        let (path, fd) = own.map_or((path, dir.fd), |own| (Some(own), None));
+        op.fd = fd.map(Fd);
         op.path = path.as_deref().and_then(|path| self.paths.intern(path));
         op.dir = self.relative_to(path.as_deref(), &dir.path);
         if op.kind == OpKind::Unlink {
@@ -287,32 +300,39 @@ impl Importer {
             Ret::Value(_, tail) => fd_name(tail),
             _ => None,
         };
-        let (path, not_a_file) = match reported {
+        if flags & O_TMPFILE != 0 {
+            return self.opened_nameless(op, fd, reported, name);
+        }
+        // What is without a name was opened by way of a descriptor.
+        let nameless = match &reported {
             Some(FdName::Path {
                 path,
-                deleted: false,
-            }) => (path, false),
+                deleted: true,
+            }) => self.files.find(&gone(path)),
+            _ => None,
+        };
+        let (path, not_a_file) = match reported {
+            Some(FdName::Path { path, deleted }) if !deleted || nameless.is_some() => (path, false),
             Some(FdName::NotAFile) => (name.to_vec(), true),
             _ => (name.to_vec(), is_device(name)),
         };
-        // O_EXCL with O_CREAT: the name was not there, so it is another file than before.
-        if flags & 0o300 == 0o300 || flags & 0o20_200_000 == 0o20_200_000 {
+        // The name was not there, so it is another file than before.
+        let created = flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL;
+        if created {
             self.files.remove(&path);
         }
-        let file = self.files.named(&path);
-        if flags & 0o1000 != 0 || flags & 0o300 == 0o300 || flags & 0o20_200_000 == 0o20_200_000 {
+        let file = nameless.unwrap_or_else(|| self.files.named(&path));
+        if flags & O_TRUNC != 0 || created {
             self.set_size(file, Some(0));
         }
-        if flags & 0o20_200_000 == 0o200_000 {
+        if flags & O_DIRECTORY != 0 {
             self.set_directory(file);
         }
         let description = Description {
             file: (!not_a_file).then_some(file),
             path,
-            offset: Some(0),
-            append: flags & 0o2000 != 0,
-            direct: flags & 0o40_000 != 0,
             not_a_file,
+            ..Description::opened(file, flags)
         };
         mark(op, &description);
         self.install(op.tid.0, fd, description, flags & O_CLOEXEC != 0);
@@ -407,18 +427,18 @@ impl Importer {
         }
     }
 
-    fn working_directory(&self, tid: u32) -> Vec<u8> {
+    pub(super) fn working_directory(&self, tid: u32) -> Vec<u8> {
         let place = self.processes.directory(tid);
         place.map_or_else(Vec::new, |place| place.directory.clone())
     }
 
-    fn root(&self, tid: u32) -> Vec<u8> {
+    pub(super) fn root(&self, tid: u32) -> Vec<u8> {
         let place = self.processes.directory(tid);
         place.map_or_else(Vec::new, |place| place.root.clone())
     }
 
     /// A file's name as all processes give it.
-    fn name_of(&self, op: &mut Op, arg: Arg<'_>) -> Option<Vec<u8>> {
+    pub(super) fn name_of(&self, op: &mut Op, arg: Arg<'_>) -> Option<Vec<u8>> {
         let path = text_of(op, arg)?;
         let root = self.root(op.tid.0);
         let changed = !root.is_empty() && path.starts_with(b"/");
@@ -430,7 +450,11 @@ impl Importer {
     }
 
     /// The directory that a `dirfd` argument (or none) stands for.
-    fn directory(&mut self, tid: u32, arg: Option<Arg<'_>>) -> Result<Dir, &'static str> {
+    pub(super) fn directory(
+        &mut self,
+        tid: u32,
+        arg: Option<Arg<'_>>,
+    ) -> Result<Dir, &'static str> {
         let Some(arg) = arg else {
             return Ok(Dir {
                 fd: None,
@@ -461,7 +485,7 @@ impl Importer {
         })
     }
 
-    fn relative_to(&mut self, path: Option<&[u8]>, dir: &[u8]) -> Option<PathId> {
+    pub(super) fn relative_to(&mut self, path: Option<&[u8]>, dir: &[u8]) -> Option<PathId> {
         let relative = path.is_some_and(|path| !path.starts_with(b"/"));
         if relative && dir.starts_with(b"/") {
             self.paths.intern(dir)

@@ -10,7 +10,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use fsage_core::lock::lock_call_of;
-use fsage_core::{FileId, Op, OpFlags, OpKind, OpSink, PathId, PathTable, SinkError};
+use fsage_core::{COPY_SHARES, FileId, Op, OpFlags, OpKind, OpSink, PathId, PathTable, SinkError};
+use fsage_namespace::flags::{AT_EMPTY_PATH, O_TMPFILE};
 use fsage_namespace::path::join;
 use rustc_hash::FxHashMap;
 
@@ -134,7 +135,13 @@ impl<W: Write> StraceSink<W> {
         if !op.result.is_ok() {
             return;
         }
+        // What strace shows of a file without a name is no name that it can be opened by.
+        let nameless = op.kind == OpKind::Open && op.flags & O_TMPFILE != 0;
+        if nameless {
+            self.names.remove(&file);
+        }
         if op.kind == OpKind::Open
+            && !nameless
             && let Some(path) = op.path
         {
             let dir = op.dir.map_or(&b""[..], |dir| paths.get(dir));
@@ -181,12 +188,7 @@ impl<W: Write> StraceSink<W> {
                 op: &from,
                 paths,
             };
-            let (source, out_of) = (from.fd(), from.place());
-            let (sink, into) = (args.fd(), args.place());
-            let length = Args::number(op.length);
-            let call = [&source, &out_of, &sink, &into, &length, &b"0"[..]];
-            self.line
-                .extend_from_slice(&joined("copy_file_range", &call));
+            self.line.extend_from_slice(&args.copy_from(&from));
             self.line.push(b')');
             return true;
         }
@@ -222,6 +224,7 @@ impl<W: Write> StraceSink<W> {
     fn result(&mut self, op: &Op) {
         let text = match (op.result.value(), op.result.errno()) {
             (Some(value), _) if op.kind == OpKind::Mmap => format!(" = {value:#x}"),
+            (Some(_), _) if shares(op) => " = 0".to_owned(),
             (Some(value), _) => format!(" = {value}"),
             (None, Some(errno)) => match symbols::errno_symbol(errno) {
                 Some(symbol) => format!(" = -1 {symbol} ({})", errno.text()),
@@ -261,6 +264,11 @@ fn annotate(text: &mut Vec<u8>, op: &Op, names: &FxHashMap<FileId, Vec<u8>>) {
         escape(name, text);
         text.push(b'>');
     }
+}
+
+/// Whether a copy shared blocks. Of one that failed nothing is told (`FICLONE` is then no copy), as no capture does.
+fn shares(op: &Op) -> bool {
+    op.kind == OpKind::CopyOut && op.flags & COPY_SHARES != 0 && op.result.is_ok()
 }
 
 /// The arguments of one operation's call.
@@ -304,6 +312,8 @@ impl Args<'_> {
                 text.push(b'>');
                 text
             }
+            // The descriptor is the file's.
+            None if self.op.flags & AT_EMPTY_PATH != 0 => text,
             None => self.dir(self.op.dir),
         }
     }
@@ -355,6 +365,10 @@ impl Args<'_> {
             K::Unlink => call("unlinkat", &[&dir, &path, b"0"]),
             K::Rmdir => call("unlinkat", &[&dir, &path, b"AT_REMOVEDIR"]),
             K::Rename => call("renameat2", &[&dir, &path, &self.dir2(), &second, &hex()]),
+            K::Link if op.flags & AT_EMPTY_PATH != 0 => call(
+                "linkat",
+                &[&self.fd(), b"\"\"", &self.dir2(), &second, &hex()],
+            ),
             K::Link => call("linkat", &[&dir, &path, &self.dir2(), &second, &hex()]),
             K::Symlink => call("symlinkat", &[&second, &dir, &path]),
             K::Mkdir => call("mkdirat", &[&dir, &path, &octal()]),
@@ -421,6 +435,45 @@ impl Args<'_> {
         }
     }
 
+    /// A copy of what its reading side tells to here. What shares blocks has a call of its own, which tells no length by
+    /// its result.
+    fn copy_from(&self, from: &Args<'_>) -> Vec<u8> {
+        let (source, sink) = (from.fd(), self.fd());
+        if !shares(self.op) {
+            let (out_of, into) = (from.place(), self.place());
+            let length = Self::number(self.op.length);
+            let call = [&source, &out_of, &sink, &into, &length, &b"0"[..]];
+            return joined("copy_file_range", &call);
+        }
+        let (out_of, into) = (from.op.offset.unwrap_or(0), self.op.offset.unwrap_or(0));
+        let length = self.op.result.value().or(self.op.length).unwrap_or(0);
+        let range = format!(", src_offset={out_of}, src_length={length}, dest_offset={into}}}")
+            .into_bytes();
+        let range = [b"{src_fd=", &source[..], &range].concat();
+        joined("ioctl", &[&sink, b"FICLONERANGE", &range])
+    }
+
+    /// A read or write with flags, `RWF_*`, which the plain calls do not take.
+    fn flagged(&self, name: &str) -> Vec<u8> {
+        let length = self.op.length.unwrap_or(0);
+        let buffers = format!("[{{iov_base=\"\"..., iov_len={length}}}]");
+        // The descriptor's own position.
+        let offset = if self.implicit() {
+            b"-1".to_vec()
+        } else {
+            Self::number(self.op.offset)
+        };
+        let flags = format!("{:#x}", self.op.flags);
+        let args = [
+            &self.fd(),
+            buffers.as_bytes(),
+            b"1",
+            &offset,
+            flags.as_bytes(),
+        ];
+        joined(name, &args)
+    }
+
     fn data_call(&self) -> Option<Vec<u8>> {
         let op = self.op;
         let (fd, length) = (self.fd(), Self::number(op.length));
@@ -429,6 +482,8 @@ impl Args<'_> {
         let place = self.place();
         let other: &[u8] = b"-1<anon_inode:[other]>";
         Some(match (op.kind, implicit) {
+            (OpKind::Read, _) if op.flags != 0 => self.flagged("preadv2"),
+            (OpKind::Write, _) if op.flags != 0 => self.flagged("pwritev2"),
             (OpKind::Read, true) => joined("read", &[&fd, b"\"\"...", &length]),
             (OpKind::Read, false) => joined("pread64", &[&fd, b"\"\"...", &length, &offset]),
             (OpKind::Write, true) => joined("write", &[&fd, b"\"\"...", &length]),

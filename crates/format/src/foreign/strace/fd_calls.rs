@@ -8,6 +8,7 @@ use fsage_namespace::{Mapping, SharedId};
 use super::args::{Arg, FdName};
 use super::calls::{Importer, arg, arg_at, at, flags_of, id_of, mark, text_of};
 use super::line::Call;
+use super::reached::gone;
 use super::state::Description;
 use super::table::FdCall;
 
@@ -69,7 +70,7 @@ impl Importer {
                     }
                 }
                 let file = if deleted {
-                    self.files.named(&[&path[..], b" (deleted)"].concat())
+                    self.files.named(&gone(&path))
                 } else {
                     self.files.named(&path)
                 };

@@ -62,6 +62,20 @@ impl Files {
         file
     }
 
+    /// A new file that has no name; `shown` is what strace shows of a descriptor of it.
+    pub fn nameless(&mut self, under: bool, shown: Option<&[u8]>) -> u32 {
+        let file = self.infos.len() as u32;
+        self.infos.push(FileInfo {
+            size: Some(0),
+            directory: false,
+            under,
+        });
+        if let Some(shown) = shown {
+            self.set(shown, file);
+        }
+        file
+    }
+
     /// A name's place, with those above it.
     fn walk(&self, path: &[u8]) -> Option<Vec<u32>> {
         let mut places = vec![0];
@@ -203,7 +217,8 @@ impl Files {
         self.name(file, to);
     }
 
-    fn name(&mut self, file: u32, path: &[u8]) {
+    /// Gives a file a name, which may be another one's no more.
+    pub fn name(&mut self, file: u32, path: &[u8]) {
         let under = self.is_under(path);
         if let Some(info) = self.infos.get_mut(file as usize) {
             info.under |= under;

@@ -281,6 +281,19 @@ fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
         .position(|window| window == needle)
 }
 
+/// Whether a line that no line's end follows is whole for certain: the result of one that is cut may be another number.
+pub(super) fn ends(text: &[u8]) -> bool {
+    let time = text.strip_suffix(b">").and_then(|text| {
+        let from = text.iter().rposition(|&b| b == b'<')?;
+        text.get(from + 1..)
+    });
+    let is_time = |time: &[u8]| time.iter().all(|&b| b == b'.' || b.is_ascii_digit());
+    time.is_some_and(is_time)
+        || [&b")"[..], b"+++", b"---", b"<unfinished ...>"]
+            .iter()
+            .any(|end| text.ends_with(end))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,7 +16,7 @@
 //! * io_uring and page faults; cache misses.
 //!
 //! One of up to [`TOLERATED_LINES`] lines (and 1 % of all) that strace did not write (a program's
-//! own standard error between them) is skipped and counted; more are an error.
+//! own standard error between them) is skipped and counted; more are an error. So is the last one of a text that is cut.
 
 mod args;
 mod calls;
@@ -27,6 +27,7 @@ mod fd_calls;
 mod files;
 mod line;
 mod order;
+mod reached;
 mod state;
 mod symbols;
 mod table;
@@ -188,16 +189,21 @@ impl<R: BufRead> StraceSource<R> {
             return Ok(false);
         }
         self.report.lines += 1;
+        let mut cut = false;
         if self.line.last() == Some(&b'\n') {
             self.line.pop();
         } else if read as u64 == MAX_LINE_BYTES {
             let problem = format!("a line of more than {MAX_LINE_BYTES} bytes, expected strace's");
             return Err(FormatError::corrupt(&self.name, self.place(), problem));
+        } else {
+            cut = !line::ends(&self.line);
         }
         let line = std::mem::take(&mut self.line);
         let text = line.strip_suffix(b"\r").unwrap_or(&line);
         let taken = if text.is_empty() {
             Ok(())
+        } else if cut {
+            Err("the end of the line, where the text is cut")
         } else {
             self.take_line(text)
         };

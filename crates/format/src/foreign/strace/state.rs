@@ -1,5 +1,7 @@
 //! What the processes of a strace text hold.
 
+use fsage_namespace::flags::{O_APPEND, O_DIRECT};
+
 /// An open file description.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Description {
@@ -11,6 +13,19 @@ pub(super) struct Description {
     pub append: bool,
     pub direct: bool,
     pub not_a_file: bool,
+}
+
+impl Description {
+    /// Of a file that was opened with these flags, nothing of it read yet.
+    pub fn opened(file: u32, flags: u32) -> Self {
+        Self {
+            file: Some(file),
+            offset: Some(0),
+            append: flags & O_APPEND != 0,
+            direct: flags & O_DIRECT != 0,
+            ..Self::default()
+        }
+    }
 }
 
 /// All threads of one text; working directories are as paths of descriptions, mapped files as their

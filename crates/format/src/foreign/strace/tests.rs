@@ -248,6 +248,130 @@ fn copies_that_share_blocks_are_copies_of_all_that_there_is() {
     );
 }
 
+/// What flags make of an operation is still so in a text that was written of it.
+#[test]
+fn flags_of_reads_writes_and_copies_come_back() {
+    let text = r#"1 1.000001 openat(AT_FDCWD</w>, "a b", O_RDWR|O_CREAT|O_TRUNC, 0600) = 3</w/a b> <0.1>
+1 1.000002 openat(AT_FDCWD</w>, "c", O_RDWR|O_CREAT|O_TRUNC, 0600) = 4</w/c> <0.1>
+1 1.000003 pwritev2(3</w/a b>, [{iov_base="x"..., iov_len=4000}, {iov_base="y"..., iov_len=1000}], 2, 0, RWF_DSYNC) = 5000 <0.2>
+1 1.000004 pwritev2(3</w/a b>, [{iov_base="x"..., iov_len=4096}], 1, -1, RWF_SYNC) = 4096 <0.2>
+1 1.000005 preadv2(3</w/a b>, [{iov_base="x"..., iov_len=100}], 1, 10, RWF_NOWAIT) = -1 EAGAIN (Resource temporarily unavailable) <0.2>
+1 1.000006 pwrite64(3</w/a b>, "x"..., 10, 0) = 10 <0.1>
+1 1.000007 ioctl(4</w/c>, BTRFS_IOC_CLONE or FICLONE, 3</w/a b>) = 0 <0.3>
+1 1.000008 ioctl(4</w/c>, BTRFS_IOC_CLONE_RANGE or FICLONERANGE, {src_fd=3</w/a b>, src_offset=0, src_length=4096, dest_offset=8192}) = 0 <0.3>
+1 1.000009 copy_file_range(3</w/a b>, [0], 4</w/c>, [0], 100, 0) = 100 <0.3>
+"#;
+    let (ops, source) = ops_of(text);
+    let mut written = Vec::new();
+    let mut sink = StraceSink::new(&mut written, Path::new("out"), 1_000_001_000);
+    for op in &ops {
+        sink.push(op, source.paths()).unwrap();
+    }
+    assert!(sink.finish().unwrap().is_empty());
+    let (again, _) = ops_of(std::str::from_utf8(&written).unwrap());
+    let of = |ops: &[Op]| {
+        let of = |op: &Op| {
+            let range = (op.offset, op.length, op.result);
+            (op.kind, op.fd, op.flags, range, op.latency_ns, op.record)
+        };
+        ops.iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&again), of(&ops));
+    let flags: Vec<u32> = ops.iter().skip(2).map(|op| op.flags).collect();
+    let shares = COPY_SHARES | COPY_WHOLE_BLOCKS;
+    assert_eq!(flags, [2, 4, 8, 0, shares, shares, shares, shares, 0, 0]);
+}
+
+#[test]
+fn a_line_that_is_cut_is_skipped_and_told() {
+    let first = "1 1.000001 close(3</w/a>) = 0\n";
+    for (last, whole) in [
+        (r#"1 1.000002 read(4</w/b>, "x"..., 4096) = 4"#, false),
+        (
+            r#"1 1.000002 read(4</w/b>, "x"..., 4096) = 4096 <0.0"#,
+            false,
+        ),
+        (r#"1 1.000002 read(4</w/b>, "x"..., 40"#, false),
+        (
+            r#"1 1.000002 read(4</w/b>, "x"..., 4096) = 4096 <0.000004>"#,
+            true,
+        ),
+        (
+            "1 1.000002 unlink(\"b\") = -1 ENOENT (No such file or directory)",
+            true,
+        ),
+        ("1 1.000002 +++ exited with 0 +++", true),
+    ] {
+        let text = [first, last].concat();
+        let (ops, source) = import(text.as_bytes()).unwrap();
+        assert_eq!(ops.len(), 1 + usize::from(whole), "{last}");
+        let report = source.report();
+        assert_eq!(report.skipped_lines, u64::from(!whole), "{last}");
+        if !whole {
+            let said = &report.first_skipped[0];
+            assert!(
+                said.starts_with("line 2: expected the end of the line"),
+                "{said}"
+            );
+        }
+    }
+}
+
+/// What [`a_file_without_a_name_is_none_of_its_directory`] expects of both texts.
+fn without_name(text: &str) -> (Vec<Op>, StraceSource<&[u8]>) {
+    let mut source =
+        StraceSource::new(text.as_bytes(), Path::new("x")).under(&[b"/tmp/tt".to_vec()]);
+    let mut ops = Vec::new();
+    while source.read_ops(&mut ops).unwrap() > 0 {}
+    assert_eq!((ops.len(), source.report().outside), (12, 0));
+    let (dir, file) = (ops[0].file, ops[1].file);
+    assert!(file.is_some() && dir != file);
+    let files: Vec<bool> = ops[1..11].iter().map(|op| op.file == file).collect();
+    let its = [true, true, true, true, true, true, true, false, true, true];
+    assert_eq!(files, its);
+    assert_eq!(ops[8].file, dir, "of the directory itself");
+    assert!(ops[11].file != file && ops[11].file != dir, "another file");
+    for (link, old, new) in [
+        (&ops[3], None, "tmp"),
+        (&ops[4], Some("/tmp/tt/tmp"), "/tmp/tt/more"),
+    ] {
+        let name = |id: Option<fsage_core::PathId>| {
+            id.map(|id| String::from_utf8_lossy(source.paths().get(id)).into_owned())
+        };
+        assert_eq!((link.kind, link.fd), (OpKind::Link, Some(Fd(3))));
+        assert_eq!(link.flags, fsage_namespace::flags::AT_EMPTY_PATH);
+        assert_eq!(name(link.path).as_deref(), old);
+        assert_eq!(name(link.path2).as_deref(), Some(new));
+    }
+    (ops, source)
+}
+
+/// As the real strace prints it: nothing happens to the directory, and what is given a name in the end is what was written.
+#[test]
+fn a_file_without_a_name_is_none_of_its_directory() {
+    let text = r#"1 1.000001 openat(AT_FDCWD</tmp/tt>, ".", O_RDONLY|O_DIRECTORY) = 4</tmp/tt> <0.1>
+1 1.000002 openat(AT_FDCWD</tmp/tt>, ".", O_RDWR|O_TMPFILE, 0600) = 3</tmp/tt/#99>(deleted) <0.1>
+1 1.000003 write(3</tmp/tt/#99>(deleted), "hello", 5) = 5 <0.1>
+1 1.000004 linkat(AT_FDCWD</tmp/tt>, "/proc/self/fd/3", AT_FDCWD</tmp/tt>, "tmp", AT_SYMLINK_FOLLOW) = 0 <0.1>
+1 1.000005 linkat(3</tmp/tt/#99>(deleted), "", AT_FDCWD</tmp/tt>, "/tmp/tt/more", AT_EMPTY_PATH) = 0 <0.1>
+1 1.000006 fsync(3</tmp/tt/#99>(deleted)) = 0 <0.1>
+1 1.000007 openat(AT_FDCWD</tmp/tt>, "/dev/fd/3", O_RDONLY) = 5</tmp/tt/#99>(deleted) <0.1>
+1 1.000008 fstat(5</tmp/tt/#99>(deleted), {st_mode=S_IFREG|0600, st_size=5, ...}) = 0 <0.1>
+1 1.000009 statfs(".", 0x1) = 0 <0.1>
+1 1.000010 stat("tmp", {st_mode=S_IFREG|0600, st_size=5, ...}) = 0 <0.1>
+1 1.000011 openat(AT_FDCWD</tmp/tt>, "/proc/self/cwd/tmp", O_RDONLY) = 6</tmp/tt/tmp> <0.1>
+1 1.000012 openat(AT_FDCWD</tmp/tt>, ".", O_RDWR|O_TMPFILE, 0600) = 7</tmp/tt/#99>(deleted) <0.1>
+"#;
+    let (ops, source) = without_name(text);
+    let mut written = Vec::new();
+    let mut sink = StraceSink::new(&mut written, Path::new("out"), 1_000_001_000);
+    for op in &ops {
+        sink.push(op, source.paths()).unwrap();
+    }
+    assert!(sink.finish().unwrap().is_empty());
+    without_name(std::str::from_utf8(&written).unwrap());
+}
+
 #[test]
 fn the_half_of_a_copy_that_is_wanted_has_its_time() {
     let text = r#"1 1.000001 copy_file_range(4</etc/hosts>, NULL, 3</w/a/x>, NULL, 100, 0) = 10 <0.1>
