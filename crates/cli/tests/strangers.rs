@@ -269,7 +269,7 @@ fn what_never_ends_is_no_input() {
         ),
         (
             &["import", zero, "--from", "fio-iolog", "-o", "o.fst"],
-            "line 1",
+            "not a regular file",
         ),
         (
             &["import", zero, "--from", "hbench", "-o", "o.fsp"],
