@@ -7,7 +7,7 @@ use super::{PAGE_KIB, Passing, View};
 use crate::cost::{Charge, Gap, Stem};
 
 /// What the first block found in a place takes, in first reads elsewhere: two trees of what is free there come from the
-/// device, of which the second lies before the first. Five took 11.2 to 18.1 ms on a disk where such a read takes 11.4.
+/// device, of which the second lies before the first. Four took 11.2 to 18.1 ms on a disk where such a read takes 11.4.
 const TREES_OF_SPACE: f64 = 1.4;
 
 /// What was allocated since a cold start.
