@@ -305,7 +305,7 @@ fn an_exchange_that_fails_leaves_both_names() {
     let mut made = Made::new();
     for (name, size) in [("/w/a", 100), ("/w/d/b", 200)] {
         if name.starts_with("/w/d") {
-            made.op(OpKind::Mkdir, b"/w/d", 0);
+            made.op(OpKind::Mkdir, b"/w/d", 0).flags = 0o755;
         }
         made.create(name.as_bytes(), 3);
         made.write(3, 0, size, size as i64);
