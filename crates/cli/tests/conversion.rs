@@ -15,6 +15,7 @@ use crate::common;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::Command;
 
 use common::{fsage, mix, profile, run, run_command, small_trace, temp, tool};
@@ -726,11 +727,8 @@ fn relative_names_of_an_iolog_are_below_the_directory_that_is_given() {
     run(dir, ["replay", "l.fst", "t"]).fails(1, &["import --directory DIR"]);
 }
 
-/// Nothing that a trace holds is missing in its comma-separated values, also what an analysis has added.
-#[test]
-fn comma_separated_values_have_what_was_added() {
-    let dir = temp();
-    let dir = dir.path();
+/// A small trace, and in `an.fst` what a prediction adds to it.
+fn annotated(dir: &Path) {
     small_trace(dir);
     let ext4 = profile("ext4").display().to_string();
     let line = [
@@ -742,6 +740,14 @@ fn comma_separated_values_have_what_was_added() {
         "an.fst",
     ];
     run(dir, line).exits(0);
+}
+
+/// Nothing that a trace holds is missing in its comma-separated values, also what an analysis has added.
+#[test]
+fn comma_separated_values_have_what_was_added() {
+    let dir = temp();
+    let dir = dir.path();
+    annotated(dir);
     run(dir, ["export", "an.fst", "--to", "csv", "-o", "an.csv"]).exits(0);
     let added = TraceReader::open(&dir.join("an.fst")).unwrap();
     let added: Vec<_> = added
@@ -843,17 +849,7 @@ fn added(file: &std::path::Path) -> (Vec<AnnotationColumn>, Vec<Vec<AnnotationVa
 fn what_a_prediction_has_added_stays_without_the_names() {
     let dir = temp();
     let dir = dir.path();
-    small_trace(dir);
-    let ext4 = profile("ext4").display().to_string();
-    let line = [
-        "predict",
-        "small.fst",
-        "--on",
-        &ext4,
-        "--annotate",
-        "an.fst",
-    ];
-    run(dir, line).exits(0);
+    annotated(dir);
     let said = hidden(dir, "an.fst").json();
     assert!(said.get("left_out").is_none(), "{said}");
     let (columns, rows) = added(&dir.join("an.fst"));

@@ -26,6 +26,10 @@ pub const RENAME_NOREPLACE: u32 = 1;
 pub const RENAME_EXCHANGE: u32 = 2;
 /// Leaves a character device where the name was.
 pub const RENAME_WHITEOUT: u32 = 4;
+/// Of a seek: from the end; to data, to a hole.
+pub const SEEK_END: u32 = 2;
+pub const SEEK_DATA: u32 = 3;
+pub const SEEK_HOLE: u32 = 4;
 pub const FALLOC_FL_KEEP_SIZE: u32 = 1;
 /// Of `openat2`: the directory that a name starts from is its root.
 pub const RESOLVE_IN_ROOT: u64 = 0x10;
@@ -53,4 +57,21 @@ pub fn follows_last(op: &Op) -> Option<bool> {
             | OpKind::Removexattr
     )
     .then_some(op.flags & AT_SYMLINK_NOFOLLOW == 0)
+}
+
+/// Whether a call on a name follows a symbolic link at its end: not where the name is made, taken away or read itself.
+pub fn follows_end(op: &Op) -> bool {
+    match op.kind {
+        OpKind::Open => {
+            op.flags & O_NOFOLLOW == 0 && op.flags & (O_CREAT | O_EXCL) != O_CREAT | O_EXCL
+        }
+        OpKind::Unlink
+        | OpKind::Rmdir
+        | OpKind::Rename
+        | OpKind::Symlink
+        | OpKind::Mkdir
+        | OpKind::Mknod
+        | OpKind::Readlink => false,
+        _ => follows_last(op).unwrap_or(true),
+    }
 }

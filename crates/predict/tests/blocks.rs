@@ -7,6 +7,7 @@ use crate::common;
 
 use common::{Notes, Script, everything, everything_but};
 use fsage_core::{DevId, FileId, OpFlags, OpKind};
+use fsage_predict::cost::FileSystemName;
 use fsage_predict::namespace::tree::NodeKind;
 use fsage_predict::namespace::{FileRecord, Namespace};
 use fsage_predict::{Options, Predictor};
@@ -262,6 +263,48 @@ fn each_place_of_directories_has_a_first_allocation() {
     });
     let dearest: Vec<bool> = dearest.collect();
     assert_eq!(dearest, [true, true, false, false, false]);
+}
+
+/// A directory whose inode has no more room for its names needs a block. The first in each place after a cold start brings
+/// trees of what is free there.
+#[test]
+fn the_first_directory_of_a_place_that_outgrows_its_inode_waits() {
+    let found = |file_system: &str, names: u32| {
+        let known = [("DAP", f64::from(512 << 10)), ("DAN", 2.0)];
+        let mut system = everything_but(&known);
+        system.machine.file_system = FileSystemName::of(file_system);
+        let mut predictor = Predictor::new(Options::default(), vec![system]);
+        predictor.namespace_mut().directory(b"/");
+        let mut s = Script::default();
+        for dir in ["/a", "/b", "/c"] {
+            s.name(OpKind::Mkdir, dir);
+            for number in 0..names {
+                s.open(&format!("{dir}/part{number:02}.doctree"), CREATE, 3);
+                s.fd(OpKind::Close, 3);
+            }
+        }
+        let mut notes = Notes::default();
+        for op in &s.ops {
+            predictor.push_annotated(op, &s.paths, &mut notes).unwrap();
+        }
+        let waits = notes.0.iter().zip(&s.ops).filter(|(note, op)| {
+            op.kind == OpKind::Open
+                && note
+                    .0
+                    .iter()
+                    .any(|(name, times)| name == "RFO" && *times == 1.4)
+        });
+        waits
+            .map(|(_, op)| s.paths.get(op.path.unwrap()).to_vec())
+            .collect::<Vec<_>>()
+    };
+    // Of names of 14 bytes eight have room; the third directory lies where the first does.
+    assert_eq!(
+        found("xfs", 12),
+        [&b"/a/part08.doctree"[..], b"/b/part08.doctree"]
+    );
+    assert_eq!(found("xfs", 8), [b""; 0]);
+    assert_eq!(found("ext4", 12), [b""; 0]);
 }
 
 /// Commits were measured in each of the places among which directories take turns: what is made stable with its data pays

@@ -460,16 +460,19 @@ mod tests {
         );
     }
 
-    #[test]
-    fn causes_are_offered_where_there_is_a_difference() {
-        let side = |configuration: &str| ComparedSide {
+    fn side(configuration: &str) -> ComparedSide {
+        ComparedSide {
             experiment: 0,
             configuration: configuration.into(),
             target: "/t".into(),
             workload: "w".into(),
             runs: 10,
             virtual_time: false,
-        };
+        }
+    }
+
+    #[test]
+    fn causes_are_offered_where_there_is_a_difference() {
         let pair = |verdict: Verdict| ComparedPair {
             a: side("a"),
             b: side("b"),
@@ -536,14 +539,6 @@ mod tests {
             metric("swaps", "", 0.0, 5.0),
             metric("gone", "", 5.0, 0.0),
         ];
-        let side = |configuration: &str| ComparedSide {
-            experiment: 0,
-            configuration: configuration.into(),
-            target: "/t".into(),
-            workload: "w".into(),
-            runs: 10,
-            virtual_time: false,
-        };
         let comparison = Comparison {
             format: String::new(),
             comparison_version: 2,

@@ -346,9 +346,13 @@ pub fn killed_after(delay: Duration, command: &mut Command) -> bool {
         running.wait();
         return false;
     }
-    running.ended_by(rustix::process::Signal::KILL, || ());
+    running.signal(rustix::process::Signal::KILL);
+    // It may have ended by itself just before.
+    let killed = running.code().is_none();
+    let ran = running.wait();
+    assert!(killed || ran.code() == 0, "{}", ran.stderr);
     until_detached(&devices);
-    true
+    killed
 }
 
 /// Names in a directory, sorted.

@@ -2,6 +2,7 @@
 
 use fsage_cache::PAGE_BYTES;
 use fsage_core::{CLOSE_BY_DUP, Op, OpKind};
+use fsage_namespace::flags::{SEEK_DATA, SEEK_HOLE};
 
 use super::View;
 use super::removal::kib_of;
@@ -10,9 +11,7 @@ use crate::namespace::tree::Ino;
 use crate::namespace::{Action, Namespace, Resolved};
 use crate::pattern::{Advice, Placed, Untouched};
 
-/// What an lseek looks for: SEEK_DATA and SEEK_HOLE.
-const LOOKS_FOR_DATA: [u32; 2] = [3, 4];
-/// Looking through more dirty pieces than were measured (SKD) takes no longer: of 256 52 us on btrfs, of 1,024 62.
+/// Looking through more dirty pieces than were measured (SKD) hardly takes longer: of 256 52 us on btrfs, of 1,024 62.
 const MOST_PIECES: u64 = 1024;
 
 /// One operation on its way through a view.
@@ -220,7 +219,7 @@ impl View {
             OpKind::SyncFileRange => return self.synchronise_range(step, charges),
             OpKind::Advise => return self.advise(step, charges),
             OpKind::Munmap => return self.unmap(step, charges),
-            OpKind::Seek if LOOKS_FOR_DATA.contains(&step.op.flags) => {
+            OpKind::Seek if matches!(step.op.flags, SEEK_DATA | SEEK_HOLE) => {
                 let ino = step.resolved.node.unwrap_or(Ino::NONE);
                 let pieces = self.pages.dirty_runs(ino.0).clamp(1, MOST_PIECES);
                 return charges.push(Charge::sized(Stem::Skd, step.gap, pieces as f64));

@@ -1,10 +1,9 @@
 //! The calls that PostMark makes, and what the C library makes of its reads and writes.
 
 use fsage_core::{Fd, Op, OpFlags, OpKind, Outcome, PathId, Pid, Tid};
+use fsage_namespace::flags::SEEK_END;
 
 pub use crate::ops::{O_APPEND, O_CREAT, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY};
-
-const SEEK_END: u32 = 2;
 
 /// One file is open at a time, on the lowest free descriptor.
 const FD: Fd = Fd(3);

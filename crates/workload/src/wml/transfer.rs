@@ -1,13 +1,12 @@
 //! Reads and writes.
 
 use fsage_core::{Op, OpFlags, OpKind, Outcome};
+use fsage_namespace::flags::SEEK_END;
 
 use super::code::{Flowop, FlowopKind};
 use super::flowops::{Answer, size};
 use super::state::Shared;
 use super::thread::{Done, Release, ThreadStream};
-
-const SEEK_END: u32 = 2;
 
 /// What one call of Linux moves at most (`MAX_RW_COUNT`).
 const CALL_BYTES: u64 = 0x7fff_f000;

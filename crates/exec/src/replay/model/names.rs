@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fsage_core::{Errno, Op, OpFlags, OpKind, PathTable};
 use fsage_namespace::flags::{
-    AT_EMPTY_PATH, O_CREAT, O_TRUNC, RENAME_EXCHANGE, RENAME_NOREPLACE, follows_last,
+    AT_EMPTY_PATH, O_CREAT, O_TRUNC, RENAME_EXCHANGE, RENAME_NOREPLACE, follows_end, follows_last,
 };
 use fsage_namespace::path::{PATH_BYTES, moved, normal};
 use fsage_namespace::{Ino, NodeKind};
@@ -73,12 +73,7 @@ impl Model {
             (_, None | Some(Errno::EEXIST | Errno(ENODATA))) => Some(NodeKind::Unknown),
             (_, Some(_)) => None,
         };
-        let follow = match op.kind {
-            OpKind::Readlink | OpKind::Unlink | OpKind::Rmdir | OpKind::Mkdir | OpKind::Mknod => {
-                false
-            }
-            _ => follows_last(&op).unwrap_or(true),
-        };
+        let follow = follows_end(&op);
         let found = self.find(&op, paths, op.path, op.dir, follow, kind)?;
         let (mut mode, node) = (Mode::Shared, found.walk.node);
         if op.result.is_ok() {

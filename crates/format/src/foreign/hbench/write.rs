@@ -23,7 +23,8 @@ const LONGEST_PATH: usize = 4096;
 /// Writes operations as an HBench-FS trace.
 ///
 /// Kinds that the format has no type for (Table A.1), writes that are stable when they end (`RWF_DSYNC`), copies that share
-/// blocks and paths that no kernel takes are left out and counted. Other copies between files become a read and a write. Descriptors, thread ids and devices are lost.
+/// blocks and paths that no kernel takes are left out and counted. Other copies between files become a read and a write.
+/// Descriptors, thread ids and devices are lost.
 #[derive(Debug)]
 pub struct HbenchSink<W> {
     output: W,

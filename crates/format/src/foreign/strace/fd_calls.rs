@@ -2,7 +2,7 @@
 
 use fsage_core::lock::{fcntl_lock_flags, flock_flags};
 use fsage_core::{Fd, Op, OpFlags, OpKind, Outcome};
-use fsage_namespace::flags::{CLONE_FILES, CLONE_VM, FALLOC_FL_KEEP_SIZE};
+use fsage_namespace::flags::{CLONE_FILES, CLONE_VM, FALLOC_FL_KEEP_SIZE, SEEK_END};
 use fsage_namespace::{Mapping, SharedId};
 
 use super::args::{Arg, FdName};
@@ -21,7 +21,6 @@ const LOCK_COMMANDS: [&[u8]; 6] = [
     b"F_OFD_SETLK",
     b"F_OFD_SETLKW",
 ];
-const SEEK_END: u32 = 2;
 
 /// `l_type` and `l_whence` of a `struct flock`.
 fn asked_of(lock: Arg<'_>) -> Option<(u16, u16)> {

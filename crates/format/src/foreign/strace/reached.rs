@@ -4,9 +4,7 @@
 //! As a capture tells them: such a name is the one that the file has, and a link of a descriptor's file tells the descriptor.
 
 use fsage_core::{Fd, Op, OpKind};
-use fsage_namespace::flags::{
-    AT_EMPTY_PATH, AT_SYMLINK_FOLLOW, O_CLOEXEC, O_CREAT, O_EXCL, O_NOFOLLOW, follows_last,
-};
+use fsage_namespace::flags::{AT_EMPTY_PATH, AT_SYMLINK_FOLLOW, O_CLOEXEC, follows_end};
 use fsage_namespace::path::join;
 use fsage_namespace::reached::{Reached, Through, reached};
 
@@ -30,7 +28,7 @@ impl Importer {
         }
         let Reached { pid, through, rest } = reached(&name, op.pid)?;
         let task = if pid == op.pid { op.tid.0 } else { pid.0 };
-        if !self.processes.knows(task) || rest.is_empty() && !follows(op) {
+        if !self.processes.knows(task) || rest.is_empty() && !follows_end(op) {
             return None;
         }
         let top = match through {
@@ -146,21 +144,4 @@ pub(super) fn linked(op: &Op, dir: &Dir, path: Option<&[u8]>) -> Option<i32> {
 /// What a file is known by whose name is gone, or that never had one.
 pub(super) fn gone(path: &[u8]) -> Vec<u8> {
     [path, b" (deleted)"].concat()
-}
-
-/// Whether a symbolic link at the end of its name is followed.
-fn follows(op: &Op) -> bool {
-    match op.kind {
-        OpKind::Open => {
-            op.flags & O_NOFOLLOW == 0 && op.flags & (O_CREAT | O_EXCL) != O_CREAT | O_EXCL
-        }
-        OpKind::Unlink
-        | OpKind::Rmdir
-        | OpKind::Rename
-        | OpKind::Symlink
-        | OpKind::Mkdir
-        | OpKind::Mknod
-        | OpKind::Readlink => false,
-        _ => follows_last(op).unwrap_or(true),
-    }
 }
